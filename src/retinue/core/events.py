@@ -1,0 +1,445 @@
+"""The closed list of events. A run is its events; everything else is a view of them.
+
+Names are past tense, data is flat. `docs/reference/events.md` is generated from these classes.
+A field called `try_` is `try` in JSON.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import ClassVar
+
+import msgspec
+
+from retinue.core.messages import AnyPart
+from retinue.core.outcome import Durability, Effect, Failure, Reason, Status, Usage, Waits
+from retinue.errors import NotStorable
+
+
+class EventData:
+    """What happened. Each subclass is one type of event."""
+
+    __slots__ = ()
+    type: ClassVar[str]
+
+
+
+
+# run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunQueued(EventData):
+    """The run was accepted and stored."""
+
+    type: ClassVar[str] = "run.queued"
+    target: str
+    input: object = None
+    owner: str = ""
+    definition: str | None = None
+    durability: Durability = Durability.EFFECTS
+    max_minutes: float | None = None
+    expires_at: int | None = None
+    parent_id: str | None = None
+    call_id: str | None = None
+    source_run_id: str | None = None
+    source_seq: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStarted(EventData):
+    """A worker claimed the run for the first time."""
+
+    type: ClassVar[str] = "run.started"
+    worker: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunWaiting(EventData):
+    """The run parked: it holds no worker until what it waits for is there."""
+
+    type: ClassVar[str] = "run.waiting"
+    reasons: tuple[Waits, ...]
+    until: int | None = None
+    active_ms: int = 0
+    signal: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResumed(EventData):
+    """A worker claimed the run again; `cause` says why it was there to be claimed."""
+
+    type: ClassVar[str] = "run.resumed"
+    worker: str
+    cause: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFinished(EventData):
+    """The run ended. Always the last event, and the only one of its type."""
+
+    type: ClassVar[str] = "run.finished"
+    status: Status
+    reason: Reason
+    output: object = None
+    recovered: bool = False
+    partial: object = None
+    error: Failure | None = None
+    usage: Usage = Usage()
+    unread: tuple[str, ...] = ()
+    active_ms: int = 0
+    signal: int | None = None
+
+
+# turn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnStarted(EventData):
+    """A model is about to be asked."""
+
+    type: ClassVar[str] = "turn.started"
+    turn: int
+    model: str
+    tools: tuple[str, ...] = ()
+    settings: dict[str, object] | None = None
+    instructions: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnInterrupted(EventData):
+    """The answer broke off; the turn is asked again or the run ends. Readers drop what this try said."""
+
+    type: ClassVar[str] = "turn.interrupted"
+    turn: int
+    try_: int
+    cause: str
+    text: str = ""
+    thinking: str = ""
+    usage: Usage = Usage()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelResponded(EventData):
+    """The whole answer of one turn."""
+
+    type: ClassVar[str] = "model.responded"
+    turn: int
+    try_: int
+    parts: tuple[AnyPart, ...]
+    model: str
+    stop: str = "end"
+    usage: Usage = Usage()
+    first_token_ms: int | None = None
+    total_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRetried(EventData):
+    """A try failed and the next one follows after `delay_ms`."""
+
+    type: ClassVar[str] = "model.retried"
+    turn: int
+    try_: int
+    error: Failure
+    delay_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRouted(EventData):
+    """A model was chosen for the run, and why."""
+
+    type: ClassVar[str] = "model.routed"
+    model: str
+    why: str
+
+
+# tool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolStarted(EventData):
+    """A step or tool is about to run. It is on disk before a `write` can take effect."""
+
+    type: ClassVar[str] = "tool.started"
+    call_id: str
+    tool: str
+    arguments: object = None
+    effect: Effect = Effect.WRITE
+    key: str = ""
+    try_: int = 1
+    turn: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolFinished(EventData):
+    """A step or tool gave its result, or failed; `unknown` says that nobody can tell whether it took effect."""
+
+    type: ClassVar[str] = "tool.finished"
+    call_id: str
+    ok: bool
+    result: object = None
+    error: Failure | None = None
+    unknown: bool = False
+    checked: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolRefused(EventData):
+    """A call was not made, and why."""
+
+    type: ClassVar[str] = "tool.refused"
+    call_id: str
+    tool: str
+    why: str
+    turn: int | None = None
+
+
+# people
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TicketOpened(EventData):
+    """The run needs a person (or a client program)."""
+
+    type: ClassVar[str] = "ticket.opened"
+    ticket_id: str
+    kind: Waits
+    call_id: str
+    title: str = ""
+    schema: dict[str, object] | None = None
+    arguments: object = None
+    expires_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TicketClosed(EventData):
+    """The person decided or answered, or the ticket expired."""
+
+    type: ClassVar[str] = "ticket.closed"
+    ticket_id: str
+    decision: str
+    value: object = None
+    message: str = ""
+    by: str = ""
+    signal: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SteerReceived(EventData):
+    """A hint from a person was taken at this turn."""
+
+    type: ClassVar[str] = "steer.received"
+    text: str
+    by: str = ""
+    turn: int | None = None
+    signal: int | None = None
+
+
+# limits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitReached(EventData):
+    """A limit was hit."""
+
+    type: ClassVar[str] = "limit.reached"
+    reason: Reason
+    limit: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryStarted(EventData):
+    """The grace turn begins."""
+
+    type: ClassVar[str] = "recovery.started"
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryFinished(EventData):
+    """The grace turn ended."""
+
+    type: ClassVar[str] = "recovery.finished"
+    ok: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryCompacted(EventData):
+    """The prompt was shortened: `summary` stands for what was recorded up to `upto_seq`."""
+
+    type: ClassVar[str] = "history.compacted"
+    upto_seq: int
+    summary: str
+    ok: bool = True
+    tokens_before: int = 0
+    tokens_after: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetSettled(EventData):
+    """What a call had reserved was replaced by what it cost."""
+
+    type: ClassVar[str] = "budget.settled"
+    reserved_usd: float
+    spent_usd: float
+
+
+# tree
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildStarted(EventData):
+    """A child run was stored together with this event."""
+
+    type: ClassVar[str] = "child.started"
+    call_id: str
+    run_id: str
+    target: str
+    background: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildFinished(EventData):
+    """A child run ended. Its output stays with the child."""
+
+    type: ClassVar[str] = "child.finished"
+    call_id: str
+    run_id: str
+    status: Status
+    reason: Reason
+    recovered: bool = False
+    signal: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSkipped(EventData):
+    """A node of a graph will not run, and why."""
+
+    type: ClassVar[str] = "node.skipped"
+    node: str
+    why: str
+
+
+# remote
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteAccepted(EventData):
+    """The peer took the task; from now on it is re-attached by this id."""
+
+    type: ClassVar[str] = "remote.accepted"
+    task_id: str
+    context_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteUpdated(EventData):
+    """The peer said where its task stands."""
+
+    type: ClassVar[str] = "remote.updated"
+    state: str
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlatformEvent(EventData):
+    """The raw step of a run on another platform."""
+
+    type: ClassVar[str] = "platform.event"
+    platform: str
+    raw: object
+
+
+# other
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArtifactAdded(EventData):
+    """The run made a file."""
+
+    type: ClassVar[str] = "artifact.added"
+    uri: str
+    media_type: str
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Warned(EventData):
+    """Something to know that stopped nothing."""
+
+    type: ClassVar[str] = "warning"
+    code: str
+    message: str
+    signal: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of a journal."""
+
+    run_id: str
+    seq: int
+    root_seq: int
+    attempt: int
+    at: int
+    data: EventData
+
+    @property
+    def type(self) -> str:
+        return self.data.type
+
+
+KINDS: dict[str, type[EventData]] = {kind.type: kind for kind in EventData.__subclasses__()}
+
+GROUPS: dict[str, tuple[str, ...]] = {
+    "run": ("run.queued", "run.started", "run.waiting", "run.resumed", "run.finished"),
+    "turn": ("turn.started", "turn.interrupted", "model.responded", "model.retried", "model.routed"),
+    "tool": ("tool.started", "tool.finished", "tool.refused"),
+    "people": ("ticket.opened", "ticket.closed", "steer.received"),
+    "limits": ("limit.reached", "recovery.started", "recovery.finished", "history.compacted", "budget.settled"),
+    "tree": ("child.started", "child.finished", "node.skipped"),
+    "remote": ("remote.accepted", "remote.updated", "platform.event"),
+    "other": ("artifact.added", "warning"),
+}
+
+
+# To and from JSON
+
+_encoder = msgspec.json.Encoder()
+_fields = {
+    kind: tuple((f.name, f.name.rstrip("_"), f.default) for f in fields(kind))
+    for kind in KINDS.values()
+}
+_decoders = {name: msgspec.json.Decoder(kind) for name, kind in KINDS.items()}
+_renamed = {name for name, kind in KINDS.items() if any(f.name.endswith("_") for f in fields(kind))}
+
+
+def as_dict(data: EventData) -> dict[str, object]:
+    """The event's data by the names of its JSON; what has its default is left out."""
+    return {key: value for name, key, default in _fields[type(data)] if (value := getattr(data, name)) != default}
+
+
+def encode(data: EventData) -> bytes:
+    """The event's data as JSON."""
+    try:
+        return _encoder.encode(as_dict(data))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise NotStorable(what=f"The data of {data.type}", problem=str(error)) from None
+
+
+def decode(type: str, data: bytes | str) -> EventData:
+    """The event that `encode` wrote. Unknown fields are left aside, so newer writers can be read."""
+    if type in _renamed:
+        raw = msgspec.json.decode(data)
+        raw["try_"] = raw.pop("try", 1)
+        return msgspec.convert(raw, KINDS[type])
+    return _decoders[type].decode(data)
+
+
+def encode_json(value: object, what: str) -> bytes:
+    """A value as JSON, or an error that names it."""
+    try:
+        return _encoder.encode(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise NotStorable(what=what, problem=str(error)) from None

@@ -1,0 +1,390 @@
+"""A run's state is the fold of its events. Nothing else decides what a run is.
+
+The fold changes the state in place: copying it for each event would make a long run quadratic.
+An event that cannot follow what is recorded raises `IllegalEvent` and leaves the state as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from retinue.core import events as e
+from retinue.core.messages import Data, Message, Text, ToolCall, ToolResult
+from retinue.core.outcome import Effect, Failure, Outcome, Reason, Status, Usage, Waits
+from retinue.errors import IllegalEvent
+
+
+@dataclass(slots=True)
+class Call:
+    """A step or tool call, and what is known of it."""
+
+    call_id: str
+    tool: str
+    arguments: object
+    effect: Effect
+    key: str
+    try_: int
+    attempt: int
+    finished: bool = False
+    ok: bool = False
+    result: object = None
+    error: Failure | None = None
+    unknown: bool = False
+
+
+@dataclass(slots=True)
+class Ticket:
+    """Something that a person is asked."""
+
+    ticket_id: str
+    kind: Waits
+    call_id: str
+    expires_at: int | None
+    schema: dict[str, object] | None = None
+    decision: str | None = None
+    value: object = None
+    message: str = ""
+
+
+@dataclass(slots=True)
+class Child:
+    """A child run, as its parent knows it."""
+
+    call_id: str
+    run_id: str
+    target: str
+    background: bool
+    status: Status = Status.QUEUED
+    reason: Reason | None = None
+    recovered: bool = False
+
+
+@dataclass(slots=True)
+class RunState:
+    """What the events of a run say together."""
+
+    run_id: str
+    seq: int = 0
+    attempt: int = 0
+    status: Status | None = None
+    started: bool = False
+    queued: e.RunQueued | None = None
+    outcome: Outcome | None = None
+    waits_for: tuple[Waits, ...] = ()
+    until: int | None = None
+    active_ms: int = 0
+    last_at: int = 0
+    signals_seen: int = 0
+    usage: Usage = Usage()
+    turn: int = 0
+    try_: int = 0
+    turn_open: bool = False
+    calls: dict[str, Call] = field(default_factory=dict)
+    open_calls: dict[str, Call] = field(default_factory=dict)
+    tickets: dict[str, Ticket] = field(default_factory=dict)
+    ticket_of_call: dict[str, Ticket] = field(default_factory=dict)
+    open_tickets: dict[str, Ticket] = field(default_factory=dict)
+    children: dict[str, Child] = field(default_factory=dict)
+    open_children: dict[str, Child] = field(default_factory=dict)
+    messages: list[Message] = field(default_factory=list)
+    hints: list[str] = field(default_factory=list)
+
+    @property
+    def terminal(self) -> bool:
+        return self.outcome is not None
+
+    def apply(self, event: e.Event) -> RunState:
+        """Take one more event."""
+        refuse = _Refusal(event)
+        if event.seq != self.seq + 1:
+            refuse(f"seq {self.seq + 1} was expected.")
+        if self.outcome is not None:
+            refuse("the run has ended.")
+        if self.queued is None and type(event.data) is not e.RunQueued:
+            refuse("a journal begins with run.queued.")
+        if type(event.data) not in CLAIMS and event.attempt != self.attempt:
+            refuse(f"attempt {self.attempt} holds the run.")
+        if self.status is not Status.RUNNING and type(event.data) not in BETWEEN:
+            refuse(f"the run is {self.status}.")
+        _APPLY[type(event.data)](self, event, event.data, refuse)
+        self.seq, self.attempt = event.seq, event.attempt
+        self._count_active(event)
+        return self
+
+    def _count_active(self, event: e.Event) -> None:
+        """The clock runs while the run does. What a park or an end says of it is exact; the rest is summed."""
+        said = event.data.active_ms if isinstance(event.data, e.RunWaiting | e.RunFinished) else 0
+        if said:
+            self.active_ms = said
+        elif self.started and type(event.data) not in CLAIMS and event.at > self.last_at:
+            self.active_ms += event.at - self.last_at
+        self.last_at = event.at
+
+
+CLAIMS = (e.RunStarted, e.RunResumed, e.RunFinished)
+BETWEEN = (e.RunQueued, e.RunStarted, e.RunResumed, e.RunFinished)
+
+
+@dataclass(slots=True)
+class _Refusal:
+    event: e.Event
+
+    def __call__(self, problem: str) -> NoReturn:
+        raise IllegalEvent(seq=self.event.seq, type=self.event.type, problem=problem)
+
+
+def fold(run_id: str, events: Iterable[e.Event]) -> RunState:
+    """The state of a run from the events of its journal."""
+    state = RunState(run_id)
+    for event in events:
+        state.apply(event)
+    return state
+
+
+# One function for each type. Each checks everything before it changes anything.
+
+
+def _queued(state: RunState, event: e.Event, data: e.RunQueued, refuse: _Refusal) -> None:
+    if state.queued is not None:
+        refuse("the run is queued already.")
+    if event.attempt != 0:
+        refuse("no attempt has begun.")
+    state.status, state.queued = Status.QUEUED, data
+    if isinstance(data.input, str):
+        state.messages.append(Message(role="user", parts=(Text(text=data.input),)))
+    elif data.input is not None:
+        state.messages.append(Message(role="user", parts=(Data(data=data.input),)))
+
+
+def _started(state: RunState, event: e.Event, data: e.RunStarted, refuse: _Refusal) -> None:
+    if state.started:
+        refuse("the run was started before; a later claim records run.resumed.")
+    if event.attempt <= state.attempt:
+        refuse("a claim begins a new attempt.")
+    state.status, state.started = Status.RUNNING, True
+
+
+def _resumed(state: RunState, event: e.Event, data: e.RunResumed, refuse: _Refusal) -> None:
+    if not state.started:
+        refuse("the run was never started.")
+    if event.attempt <= state.attempt:
+        refuse("a claim begins a new attempt.")
+    state.status, state.waits_for, state.until = Status.RUNNING, (), None
+
+
+def _waiting(state: RunState, event: e.Event, data: e.RunWaiting, refuse: _Refusal) -> None:
+    if not data.reasons:
+        refuse("it says not what for.")
+    for call in state.open_calls.values():
+        if call.effect is Effect.WRITE:
+            refuse(f"the write call {call.call_id} is under way.")
+    if state.turn_open:
+        refuse("a turn is open.")
+    _take_signal(state, data.signal, refuse)
+    state.status, state.waits_for, state.until = Status.WAITING, data.reasons, data.until
+
+
+def _finished(state: RunState, event: e.Event, data: e.RunFinished, refuse: _Refusal) -> None:
+    if not data.status.terminal:
+        refuse(f"{data.status} is no end.")
+    if state.status is Status.RUNNING:
+        if event.attempt != state.attempt:
+            refuse(f"attempt {state.attempt} holds the run.")
+    elif event.attempt <= state.attempt:
+        refuse("who ends a run that does not run claims it first.")
+    if state.open_calls:
+        refuse(f"calls have no result: {', '.join(state.open_calls)}.")
+    if data.output is not None and data.status is not Status.COMPLETED:
+        refuse("only a completed run has an output.")
+    _take_signal(state, data.signal, refuse)
+    state.status, state.waits_for, state.until = data.status, (), None
+    state.open_tickets.clear()
+    state.open_children.clear()
+    state.outcome = Outcome(
+        status=data.status,
+        reason=data.reason,
+        output=data.output,
+        recovered=data.recovered,
+        partial=data.partial,
+        error=data.error,
+        usage=data.usage,
+    )
+
+
+def _turn_started(state: RunState, event: e.Event, data: e.TurnStarted, refuse: _Refusal) -> None:
+    if state.turn_open:
+        refuse(f"turn {state.turn} is open.")
+    if data.turn != state.turn + 1:
+        refuse(f"turn {state.turn + 1} was expected.")
+    state.turn, state.try_, state.turn_open = data.turn, 1, True
+
+
+def _in_open_turn(state: RunState, turn: int, try_: int, refuse: _Refusal) -> None:
+    if not state.turn_open:
+        refuse("no turn is open.")
+    if (turn, try_) != (state.turn, state.try_):
+        refuse(f"turn {state.turn}, try {state.try_} was expected.")
+
+
+def _turn_interrupted(state: RunState, event: e.Event, data: e.TurnInterrupted, refuse: _Refusal) -> None:
+    _in_open_turn(state, data.turn, data.try_, refuse)
+    state.try_ += 1
+    state.usage += data.usage
+
+
+def _model_retried(state: RunState, event: e.Event, data: e.ModelRetried, refuse: _Refusal) -> None:
+    _in_open_turn(state, data.turn, data.try_, refuse)
+    state.try_ += 1
+
+
+def _model_responded(state: RunState, event: e.Event, data: e.ModelResponded, refuse: _Refusal) -> None:
+    _in_open_turn(state, data.turn, data.try_, refuse)
+    state.turn_open = False
+    state.usage += data.usage
+    state.messages.append(Message(role="model", parts=data.parts))
+
+
+def _tool_started(state: RunState, event: e.Event, data: e.ToolStarted, refuse: _Refusal) -> None:
+    before = state.calls.get(data.call_id)
+    if before is not None and before.finished:
+        refuse(f"call {data.call_id} has its result.")
+    if before is not None and before.attempt >= event.attempt:
+        refuse(f"call {data.call_id} is under way.")
+    if data.try_ != (before.try_ + 1 if before else 1):
+        refuse(f"call {data.call_id} has had {before.try_ if before else 0} tries.")
+    call = Call(data.call_id, data.tool, data.arguments, data.effect, data.key, data.try_, event.attempt)
+    state.calls[data.call_id] = state.open_calls[data.call_id] = call
+
+
+def _tool_finished(state: RunState, event: e.Event, data: e.ToolFinished, refuse: _Refusal) -> None:
+    if data.call_id not in state.open_calls:
+        refuse(f"call {data.call_id} is not under way.")
+    if data.ok and (data.unknown or data.error is not None):
+        refuse("a success has no error.")
+    call = state.open_calls.pop(data.call_id)
+    call.finished, call.ok, call.result = True, data.ok, data.result
+    call.error, call.unknown = data.error, data.unknown
+    if state.turn:
+        _add_result(state, ToolResult(call_id=data.call_id, ok=data.ok, result=data.result))
+
+
+def _tool_refused(state: RunState, event: e.Event, data: e.ToolRefused, refuse: _Refusal) -> None:
+    if data.call_id in state.calls:
+        refuse(f"call {data.call_id} was made.")
+    error = Failure(kind="refused", message=data.why)
+    call = Call(data.call_id, data.tool, None, Effect.READ, "", 1, event.attempt, finished=True, error=error)
+    state.calls[data.call_id] = call
+    if state.turn:
+        _add_result(state, ToolResult(call_id=data.call_id, ok=False, result=data.why))
+
+
+def _add_result(state: RunState, result: ToolResult) -> None:
+    """Results of one turn's calls are one message, in the order in which they came."""
+    last = state.messages[-1]
+    if last.role == "tool":
+        state.messages[-1] = Message(role="tool", parts=(*last.parts, result))
+    elif any(isinstance(part, ToolCall) and part.call_id == result.call_id for part in last.parts):
+        state.messages.append(Message(role="tool", parts=(result,)))
+
+
+def _ticket_opened(state: RunState, event: e.Event, data: e.TicketOpened, refuse: _Refusal) -> None:
+    if data.ticket_id in state.tickets:
+        refuse(f"ticket {data.ticket_id} was opened before.")
+    ticket = Ticket(data.ticket_id, data.kind, data.call_id, data.expires_at, data.schema)
+    state.tickets[data.ticket_id] = state.open_tickets[data.ticket_id] = ticket
+    state.ticket_of_call[data.call_id] = ticket
+
+
+def _ticket_closed(state: RunState, event: e.Event, data: e.TicketClosed, refuse: _Refusal) -> None:
+    if data.ticket_id not in state.open_tickets:
+        refuse(f"ticket {data.ticket_id} is not open.")
+    _take_signal(state, data.signal, refuse)
+    ticket = state.open_tickets.pop(data.ticket_id)
+    ticket.decision, ticket.value, ticket.message = data.decision, data.value, data.message
+
+
+def _steer_received(state: RunState, event: e.Event, data: e.SteerReceived, refuse: _Refusal) -> None:
+    _take_signal(state, data.signal, refuse)
+    state.hints.append(data.text)
+
+
+def _child_started(state: RunState, event: e.Event, data: e.ChildStarted, refuse: _Refusal) -> None:
+    if data.call_id in state.children:
+        refuse(f"call {data.call_id} has its child.")
+    child = Child(data.call_id, data.run_id, data.target, data.background)
+    state.children[data.call_id] = state.open_children[data.call_id] = child
+
+
+def _child_finished(state: RunState, event: e.Event, data: e.ChildFinished, refuse: _Refusal) -> None:
+    child = state.open_children.get(data.call_id)
+    if child is None or child.run_id != data.run_id:
+        refuse(f"no such child runs as {data.call_id}.")
+    if not data.status.terminal:
+        refuse(f"{data.status} is no end.")
+    _take_signal(state, data.signal, refuse)
+    del state.open_children[data.call_id]
+    child.status, child.reason, child.recovered = data.status, data.reason, data.recovered
+
+
+def _warned(state: RunState, event: e.Event, data: e.Warned, refuse: _Refusal) -> None:
+    _take_signal(state, data.signal, refuse)
+
+
+def _noted(state: RunState, event: e.Event, data: e.EventData, refuse: _Refusal) -> None:
+    """Recorded for people; changes nothing."""
+
+
+def _take_signal(state: RunState, signal: int | None, refuse: _Refusal) -> None:
+    """Signals are consumed in order; an event that names one says that all before it were taken too."""
+    if signal is None:
+        return
+    if signal <= state.signals_seen:
+        refuse(f"signal {state.signals_seen} was taken already.")
+    state.signals_seen = signal
+
+
+_APPLY: dict[type[e.EventData], Callable[[RunState, e.Event, Any, _Refusal], None]] = {
+    e.RunQueued: _queued,
+    e.RunStarted: _started,
+    e.RunWaiting: _waiting,
+    e.RunResumed: _resumed,
+    e.RunFinished: _finished,
+    e.TurnStarted: _turn_started,
+    e.TurnInterrupted: _turn_interrupted,
+    e.ModelResponded: _model_responded,
+    e.ModelRetried: _model_retried,
+    e.ModelRouted: _noted,
+    e.ToolStarted: _tool_started,
+    e.ToolFinished: _tool_finished,
+    e.ToolRefused: _tool_refused,
+    e.TicketOpened: _ticket_opened,
+    e.TicketClosed: _ticket_closed,
+    e.SteerReceived: _steer_received,
+    e.LimitReached: _noted,
+    e.RecoveryStarted: _noted,
+    e.RecoveryFinished: _noted,
+    e.HistoryCompacted: _noted,
+    e.BudgetSettled: _noted,
+    e.ChildStarted: _child_started,
+    e.ChildFinished: _child_finished,
+    e.NodeSkipped: _noted,
+    e.RemoteAccepted: _noted,
+    e.RemoteUpdated: _noted,
+    e.PlatformEvent: _noted,
+    e.ArtifactAdded: _noted,
+    e.Warned: _warned,
+}
+
+
+def closing(state: RunState, cause: str) -> list[e.EventData]:
+    """What must be recorded before a run can end while calls or a turn are open: nothing is left without a result."""
+    ends: list[e.EventData] = []
+    if state.turn_open:
+        ends.append(e.TurnInterrupted(turn=state.turn, try_=state.try_, cause=cause))
+    for call in state.open_calls.values():
+        unknown = call.effect is Effect.WRITE
+        error = Failure(kind="unknown" if unknown else "interrupted", message=f"interrupted: {cause}")
+        ends.append(e.ToolFinished(call_id=call.call_id, ok=False, error=error, unknown=unknown))
+    return ends

@@ -1,0 +1,248 @@
+"""Everything that Retinue raises.
+
+    RetinueError
+    ├── BadInput                what was asked cannot be done as it was said; nothing was stored
+    │   ├── UnknownRun  UnknownTicket  UnknownTarget
+    │   ├── BadTarget           the target exists and is not something that can run
+    │   ├── NotStorable         a value that JSON cannot hold
+    │   ├── IdempotencyConflict the same key, another request
+    │   ├── RunEnded  TicketEnded  ChildRefused
+    │   └── NotSupported        the target's platform cannot do what was asked
+    ├── StoreError              the database said no
+    │   ├── DatabaseMissing  NotADatabase  DatabaseReadOnly  DatabaseFull
+    │   ├── DatabaseLocked  DatabaseNewer  DatabaseUnavailable  FileMissing
+    │   └── StoreClosed
+    ├── JournalError
+    │   ├── Fenced              somebody else has claimed the run: stop at once
+    │   └── IllegalEvent        the event cannot follow what is recorded
+    └── RunError                what the code of a run sees
+        ├── StepFailed  ChildFailed  TicketRefused
+        ├── OutcomeUnknown      a write step was interrupted and nobody can tell whether it took effect
+        └── RuleBroken          the code broke a rule of durable functions: the run ends as failed/invalid
+            └── ReplayMismatch  NestedStep  ParkedSwallowed
+
+An exception's docstring is its message; the facts in it are attributes. Waiting, cancelling and
+retrying are outcomes, not errors: `Unwind` and its two kinds are how parked code is left.
+"""
+
+from __future__ import annotations
+
+import inspect
+
+
+class RetinueError(Exception):
+    """Something went wrong."""
+
+    def __init__(self, **facts: object) -> None:
+        self.facts = facts
+        for name, value in facts.items():
+            setattr(self, name, value)
+        super().__init__(inspect.cleandoc(type(self).__doc__ or "").format(**facts))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.facts)
+
+
+def _rebuild(kind: type[RetinueError], facts: dict[str, object]) -> RetinueError:
+    return kind(**facts)
+
+
+class BadInput(RetinueError):
+    """{problem}"""
+
+
+class UnknownRun(BadInput):
+    """There is no run {run_id}. `retinue runs list` shows those that exist."""
+
+    run_id: str
+
+
+class UnknownTicket(BadInput):
+    """There is no ticket {ticket_id}. `retinue approvals list` shows the open ones."""
+
+    ticket_id: str
+
+
+class UnknownTarget(BadInput):
+    """Nothing answers to {target}: {problem}"""
+
+    target: str
+    problem: str
+
+
+class BadTarget(BadInput):
+    """{target} cannot run: {problem}"""
+
+    target: str
+    problem: str
+
+
+class NotStorable(BadInput):
+    """{what} cannot be stored as JSON: {problem}. Use strings, numbers, booleans, None, lists and dicts with string keys."""
+
+    what: str
+    problem: str
+
+
+class IdempotencyConflict(BadInput):
+    """The idempotency key {key} was used for another request (run {run_id}). Use a new key, or send the same request."""
+
+    key: str
+    run_id: str
+
+
+class RunEnded(BadInput):
+    """Run {run_id} is already {status}; it takes no more signals. Retry or fork it to go on."""
+
+    run_id: str
+    status: str
+
+
+class TicketEnded(BadInput):
+    """Ticket {ticket_id} is already closed ({decision})."""
+
+    ticket_id: str
+    decision: str
+
+
+class ChildRefused(BadInput):
+    """Run {run_id} may start no child: {problem}"""
+
+    run_id: str
+    problem: str
+
+
+class NotSupported(BadInput):
+    """{target} runs on the platform {platform}, which cannot {ability}."""
+
+    target: str
+    platform: str
+    ability: str
+
+
+class StoreError(RetinueError):
+    """The database failed: {problem}"""
+
+
+class DatabaseMissing(StoreError):
+    """There is no database at {url}: {problem}. Check the folder or the URL."""
+
+
+class NotADatabase(StoreError):
+    """{url} is not a Retinue database: {problem}. Point RETINUE_DATABASE_URL at another file."""
+
+
+class DatabaseReadOnly(StoreError):
+    """The database {url} cannot be written: {problem}. Check the permissions of the file and its folder."""
+
+
+class DatabaseFull(StoreError):
+    """The database {url} has no room: {problem}. Free some disk space; what was accepted before is safe."""
+
+
+class DatabaseLocked(StoreError):
+    """The database {url} was locked by another process for {seconds} s. Find the process that holds it."""
+
+
+class DatabaseNewer(StoreError):
+    """The database {url} has schema {found}, this Retinue knows up to {known}. Upgrade Retinue."""
+
+
+class DatabaseUnavailable(StoreError):
+    """The database {url} cannot be reached: {problem}"""
+
+
+class FileMissing(StoreError):
+    """The stored file {uri} is not there any more. Restore it, or retry the run with --fresh."""
+
+    uri: str
+
+
+class StoreClosed(StoreError):
+    """The store is closed."""
+
+
+class JournalError(RetinueError):
+    """The journal refused an event."""
+
+
+class Fenced(JournalError):
+    """Run {run_id} is no longer held by attempt {attempt}: another worker has it, or it has ended."""
+
+    run_id: str
+    attempt: int
+
+
+class IllegalEvent(JournalError):
+    """Event {seq} ({type}) cannot follow: {problem}"""
+
+    seq: int
+    type: str
+    problem: str
+
+
+class RunError(RetinueError):
+    """The run cannot go on."""
+
+
+class StepFailed(RunError):
+    """Step {call_id} failed: {kind}: {message}"""
+
+    call_id: str
+    kind: str
+    message: str
+
+
+class OutcomeUnknown(RunError):
+    """Step {call_id} was interrupted and may or may not have taken effect (idempotency key {key}).
+    Declare effect="idempotent" if repeating is safe, or give the step a check."""
+
+    call_id: str
+    key: str
+
+
+class ChildFailed(RunError):
+    """Child {run_id} ({call_id}) ended as {status}/{reason}: {message}"""
+
+    call_id: str
+    run_id: str
+    status: str
+    reason: str
+    message: str
+
+
+class TicketRefused(RunError):
+    """Ticket {ticket_id} ({call_id}) was closed without an answer: {decision}"""
+
+    call_id: str
+    ticket_id: str
+    decision: str
+
+
+class RuleBroken(RunError):
+    """{problem}"""
+
+
+class ReplayMismatch(RuleBroken):
+    """Step {call_id} was recorded with {recorded} and is now called with {called}. What steps are given must
+    follow from the input and from earlier steps; did the code change, or does it read the clock or chance outside a step?"""
+
+
+class NestedStep(RuleBroken):
+    """Step {call_id} was called inside step {outer}. A step is one unit: call it from the function itself."""
+
+
+class ParkedSwallowed(RuleBroken):
+    """The code went on after it was parked ({where}). Let Parked pass: do not catch BaseException, and do not use ctx in finally."""
+
+
+class Unwind(BaseException):
+    """Raised through a run's code to leave it; the code is replayed later. Never catch it."""
+
+
+class Parked(Unwind):
+    """The run waits: it is left now and goes on when what it waits for is there."""
+
+
+class Released(Unwind):
+    """The worker lets the run go: another one goes on with it."""

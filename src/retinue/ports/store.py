@@ -1,0 +1,313 @@
+"""The store: rows, what can be written, what can be read.
+
+Each write is one value; those that arrive while a commit is under way share the next one. A write that
+is refused fails alone and leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from retinue.core.delta import OpenTurn
+from retinue.core.events import EventData
+from retinue.core.outcome import Status
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """An event that is not recorded yet, with its data as it will be stored."""
+
+    data: EventData
+    encoded: str
+
+
+class Recorded(NamedTuple):
+    """A stored event, its data still as stored: secrets by reference, large data by URI."""
+
+    run_id: str
+    seq: int
+    root_seq: int
+    attempt: int
+    at: int
+    type: str
+    data: str
+
+
+class Appended(NamedTuple):
+    """Where an append begins in its tree, and when it was."""
+
+    root_seq: int
+    at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRun:
+    """A run to be stored as queued."""
+
+    id: str
+    root_id: str
+    target: str
+    queued: Draft
+    parent_id: str | None = None
+    call_id: str | None = None
+    depth: int = 0
+    owner: str = ""
+    thread_id: str | None = None
+    message_id: str | None = None
+    definition: str | None = None
+    requires: str = ""
+    durability: str = "effects"
+    priority: int = 0
+    due_at: int | None = None
+    expires_at: int | None = None
+    source_run_id: str | None = None
+    source_seq: int | None = None
+    idempotency_key: str | None = None
+    request_digest: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """What the store knows of a run besides its journal. Fields are in the order of the table's columns."""
+
+    id: str
+    root_id: str
+    parent_id: str | None
+    call_id: str | None
+    depth: int
+    owner: str
+    thread_id: str | None
+    message_id: str | None
+    target: str
+    definition: str | None
+    requires: str
+    durability: str
+    priority: int
+    due_at: int
+    expires_at: int | None
+    source_run_id: str | None
+    source_seq: int | None
+    idempotency_key: str | None
+    request_digest: str | None
+    status: Status
+    reason: str | None
+    recovered: bool
+    waits_for: str | None
+    wake_at: int | None
+    cause: str
+    cancelled: bool
+    attempt: int
+    crashes: int
+    worker_id: str | None
+    last_seq: int
+    tree_seq: int
+    signal_seq: int
+    created_at: int
+    started_at: int | None
+    finished_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SignalRow:
+    """Something said to a run."""
+
+    n: int
+    kind: str
+    data: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class TicketRow:
+    """A ticket, as lists show it."""
+
+    id: str
+    run_id: str
+    root_id: str
+    kind: str
+    call_id: str
+    status: str
+    title: str
+    data: str
+    decision: str | None
+    opened_at: int
+    expires_at: int | None
+    closed_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRow:
+    """A process that claims runs. The lease of a worker is the lease of all its runs."""
+
+    id: str
+    host: str
+    boot_id: str
+    pid: int
+    process_started: str
+    concurrency: int
+    started_at: int
+    lease_until: int
+
+
+# What can be written
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submit:
+    """Store a queued run, with the sets that it refers to. Gives the id: its own, or that of the run with the same key."""
+
+    run: NewRun
+    requirement: str = ""
+    definition: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Append:
+    """Record events of a claimed run, in order, with the children that they start.
+
+    `run.waiting` parks the run, unless signals after `signal_seen` are there: then nothing is written and the
+    answer is None. `run.finished` ends it, tells its parent, and with `cancel_children` cancels what still runs below.
+    """
+
+    run_id: str
+    attempt: int
+    last_seq: int
+    drafts: tuple[Draft, ...]
+    children: tuple[Submit, ...] = ()
+    files: tuple[tuple[str, int], ...] = ()
+    signal_seen: int = 0
+    cancel_children: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """Take up to `limit` runs that want a worker; with `run_id` just that one, to end it."""
+
+    worker_id: str
+    limit: int
+    requires: tuple[str, ...] = ()
+    owner_limit: int | None = None
+    run_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimed:
+    """A run that this worker now holds. `events` is the whole journal of a run that never ran before, else None."""
+
+    row: RunRow
+    events: tuple[Recorded, ...] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signal:
+    """Say something to a run. For a ticket, the ticket is taken in the same transaction: nobody answers it twice."""
+
+    run_id: str
+    kind: str
+    data: str = "{}"
+    ticket_id: str | None = None
+    wakes_paused: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancel:
+    """Tell a run and all that runs below it to stop. Gives the ids and statuses of those that it reached."""
+
+    run_id: str
+    data: str = "{}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Renew:
+    """Prolong a worker's lease. Gives what it holds: run id to (attempt, signal_seq)."""
+
+    worker: WorkerRow
+    lease_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LetGo:
+    """Give runs back, uncrashed; with no ids named all of a worker's, and its lease ends."""
+
+    worker_id: str
+    run_ids: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerDied:
+    """A worker is known to be dead: its lease ends now."""
+
+    worker_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WakeDue:
+    """Queue what waits for a time that has come; close tickets that have expired. Gives the next such time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speak:
+    """Keep what an open turn has said so far, for readers elsewhere and for the next attempt."""
+
+    run_id: str
+    attempt: int
+    turn: int
+    try_: int
+    kind: str
+    offset: int
+    text: str
+
+
+Write = Submit | Append | Claim | Signal | Cancel | Renew | LetGo | WorkerDied | WakeDue | Speak
+
+
+@dataclass(slots=True)
+class Commit:
+    """What one commit changed, for those in this process who want to know."""
+
+    events: list[Recorded] = field(default_factory=list)
+    roots: dict[str, str] = field(default_factory=dict)
+    queued: bool = False
+    signalled: set[str] = field(default_factory=set)
+    spoken: list[Speak] = field(default_factory=list)
+
+
+class Store(Protocol):
+    """Rows and journals, the same on every database."""
+
+    url: str
+    shared: bool
+    """Whether other processes can be on the same database."""
+
+    def on_commit(self, listener: Callable[[Commit], None]) -> None: ...
+
+    async def submit(self, write: Submit) -> str: ...
+    async def append(self, write: Append) -> Appended | None: ...
+    async def claim(self, write: Claim) -> list[Claimed]: ...
+    async def signal(self, write: Signal) -> int: ...
+    async def cancel(self, write: Cancel) -> dict[str, Status]: ...
+    async def renew(self, write: Renew) -> dict[str, tuple[int, int]]: ...
+    async def let_go(self, write: LetGo) -> None: ...
+    async def worker_died(self, write: WorkerDied) -> None: ...
+    async def wake_due(self, write: WakeDue) -> int | None: ...
+    async def speak(self, write: Speak) -> None: ...
+
+    async def run(self, run_id: str) -> RunRow | None: ...
+    async def runs(self, *, root_id: str | None = None, status: str | None = None, before: str | None = None,
+                   limit: int = 50) -> list[RunRow]: ...
+    async def children(self, parent_id: str) -> list[RunRow]: ...
+    async def events(self, run_id: str, after: int = 0, limit: int = 500) -> list[Recorded]: ...
+    async def tree_events(self, root_id: str, after: int = 0, limit: int = 500) -> list[Recorded]: ...
+    async def last_event(self, run_id: str) -> Recorded | None: ...
+    async def signals(self, run_id: str, after: int) -> list[SignalRow]: ...
+    async def open_turn(self, run_id: str) -> OpenTurn | None: ...
+    async def tickets(self, *, root_id: str | None = None, status: str | None = None) -> list[TicketRow]: ...
+    async def ticket(self, ticket_id: str) -> TicketRow | None: ...
+    async def unseen_requirements(self, seen: Sequence[str]) -> dict[str, str]: ...
+    async def definition(self, digest: str) -> str | None: ...
+    async def workers(self) -> list[WorkerRow]: ...
+    async def expired(self) -> list[str]: ...
+    async def now(self) -> int: ...
+    async def close(self) -> None: ...

@@ -1,0 +1,1 @@
+"""One store, two dialects."""

@@ -1,0 +1,214 @@
+"""The store over a dialect: writes go to the one writer, reads to a few connections of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar, cast
+
+from retinue.core.delta import OpenTurn
+from retinue.core.outcome import Status
+from retinue.errors import StoreClosed
+from retinue.ports import store as port
+from retinue.ports.clock import Clock
+from retinue.store import queries, schema
+from retinue.store.transaction import Row
+from retinue.store.writer import Checkpoint, Dialect, Halted, Writer
+
+T = TypeVar("T")
+
+
+def dialect_of(url: str) -> Dialect:
+    """The dialect that a database URL asks for."""
+    if url.startswith(("postgresql://", "postgres://")):
+        from retinue.store.postgres import PostgresDialect  # psycopg is an extra, and slow to import
+
+        return PostgresDialect(url.replace("postgres://", "postgresql://", 1))
+    if url.startswith("sqlite:") or url == ":memory:":
+        from retinue.store.sqlite import SqliteDialect
+
+        return SqliteDialect(url)
+    raise ValueError(f"{url!r} is no database URL: use sqlite:///FILE, sqlite:// (in memory) or postgresql://…")
+
+
+async def open_store(url: str, clock: Clock, checkpoint: Checkpoint | None = None) -> SqlStore:
+    """Connect, bring the schema up to date, start the writer."""
+    dialect = dialect_of(url)
+
+    def connect() -> Any:
+        connection = dialect.connect()
+        try:
+            schema.prepare(dialect, connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    writer = Writer(dialect, await asyncio.to_thread(connect), clock)
+    writer.checkpoint = checkpoint
+    writer.start()
+    return SqlStore(dialect, writer, clock)
+
+
+class SqlStore:
+    """See `retinue.ports.store.Store`."""
+
+    def __init__(self, dialect: Dialect, writer: Writer, clock: Clock) -> None:
+        self._dialect, self._writer, self._clock = dialect, writer, clock
+        self.url, self.shared = dialect.url, dialect.shared
+        self._closed = False
+        self._local = threading.local()
+        self._connections: list[Any] = []
+        self._pool = ThreadPoolExecutor(dialect.readers, "retinue-reader") if dialect.readers else None
+
+    @property
+    def commits(self) -> int:
+        return self._writer.commits
+
+    def on_commit(self, listener: Callable[[port.Commit], None]) -> None:
+        self._writer.listeners.append(listener)
+
+    async def close(self) -> None:
+        self._closed = True
+        await self._writer.close()
+        if self._pool:
+            await asyncio.to_thread(self._pool.shutdown)
+        for connection in self._connections:
+            connection.close()
+
+    # Writes
+
+    async def submit(self, write: port.Submit) -> str:
+        return cast(str, await self._writer.do(write))
+
+    async def append(self, write: port.Append) -> port.Appended | None:
+        return cast("port.Appended | None", await self._writer.do(write))
+
+    async def claim(self, write: port.Claim) -> list[port.Claimed]:
+        return cast("list[port.Claimed]", await self._writer.do(write))
+
+    async def signal(self, write: port.Signal) -> int:
+        return cast(int, await self._writer.do(write))
+
+    async def cancel(self, write: port.Cancel) -> dict[str, Status]:
+        return cast("dict[str, Status]", await self._writer.do(write))
+
+    async def renew(self, write: port.Renew) -> dict[str, tuple[int, int]]:
+        return cast("dict[str, tuple[int, int]]", await self._writer.do(write))
+
+    async def let_go(self, write: port.LetGo) -> None:
+        await self._writer.do(write)
+
+    async def worker_died(self, write: port.WorkerDied) -> None:
+        await self._writer.do(write)
+
+    async def wake_due(self, write: port.WakeDue) -> int | None:
+        return cast("int | None", await self._writer.do(write))
+
+    async def speak(self, write: port.Speak) -> None:
+        await self._writer.do(write)
+
+    # Reads
+
+    async def run(self, run_id: str) -> port.RunRow | None:
+        rows = await self._read(queries.RUN, run_id)
+        return _run(rows[0]) if rows else None
+
+    async def runs(
+        self, *, root_id: str | None = None, status: str | None = None, before: str | None = None, limit: int = 50
+    ) -> list[port.RunRow]:
+        sql, params = queries.runs(root_id=root_id, status=status, before=before, limit=limit)
+        return [_run(row) for row in await self._read(sql, *params)]
+
+    async def children(self, parent_id: str) -> list[port.RunRow]:
+        return [_run(row) for row in await self._read(queries.CHILDREN, parent_id)]
+
+    async def tree(self, root_id: str) -> list[port.RunRow]:
+        return [_run(row) for row in await self._read(queries.TREE, root_id, root_id)]
+
+    async def events(self, run_id: str, after: int = 0, limit: int = 500) -> list[port.Recorded]:
+        return [port.Recorded(*row) for row in await self._read(queries.EVENTS, run_id, after, limit)]
+
+    async def tree_events(self, root_id: str, after: int = 0, limit: int = 500) -> list[port.Recorded]:
+        return [port.Recorded(*row) for row in await self._read(queries.TREE_EVENTS, root_id, after, limit)]
+
+    async def last_event(self, run_id: str) -> port.Recorded | None:
+        rows = await self._read(queries.LAST_EVENT, run_id)
+        return port.Recorded(*rows[0]) if rows else None
+
+    async def signals(self, run_id: str, after: int) -> list[port.SignalRow]:
+        return [port.SignalRow(*row) for row in await self._read(queries.SIGNALS, run_id, after)]
+
+    async def open_turn(self, run_id: str) -> OpenTurn | None:
+        said: OpenTurn | None = None
+        for turn, try_, kind, offset, text in await self._read(queries.PARTIALS, run_id):
+            if said is None or (turn, try_) > (said.turn, said.try_):
+                said = OpenTurn(turn, try_)
+            said.add(kind, offset, text)
+        return said
+
+    async def tickets(self, *, root_id: str | None = None, status: str | None = None) -> list[port.TicketRow]:
+        sql, params = queries.tickets(root_id=root_id, status=status)
+        return [port.TicketRow(*row) for row in await self._read(sql, *params)]
+
+    async def ticket(self, ticket_id: str) -> port.TicketRow | None:
+        rows = await self._read(queries.TICKET, ticket_id)
+        return port.TicketRow(*rows[0]) if rows else None
+
+    async def unseen_requirements(self, seen: Sequence[str]) -> dict[str, str]:
+        return {row[0]: row[1] for row in await self._read(queries.UNSEEN, list(seen))}
+
+    async def definition(self, digest: str) -> str | None:
+        rows = await self._read(queries.DEFINITION, digest)
+        return str(rows[0][0]) if rows else None
+
+    async def workers(self) -> list[port.WorkerRow]:
+        return [port.WorkerRow(*row) for row in await self._read(queries.WORKERS)]
+
+    async def expired(self) -> list[str]:
+        return [row[0] for row in await self._read(queries.EXPIRED, await self.now())]
+
+    async def now(self) -> int:
+        default = self._clock.now_ms()
+        if not self._clock.database:
+            return default
+        return await self._look(lambda connection: self._dialect.now(connection, default))
+
+    async def _read(self, sql: str, *params: object) -> list[Row]:
+        return await self._look(lambda connection: self._dialect.read(connection, sql, params))
+
+    async def _look(self, read: Callable[[Any], T]) -> T:
+        if self._pool is None:
+            return await self._writer.look(read)
+        if self._closed or self._writer.halted:
+            raise StoreClosed
+        return await asyncio.get_running_loop().run_in_executor(self._pool, self._on_reader, read)
+
+    def _on_reader(self, read: Callable[[Any], T]) -> T:
+        """Read on this thread's own connection; one that was lost is replaced once."""
+        for last in (False, True):
+            try:
+                return read(self._connection())
+            except Exception as error:
+                if not self._dialect.is_error(error):
+                    raise
+                if last or not self._dialect.is_lost(error):
+                    raise self._dialect.translate(error) from None
+                del self._local.connection
+        raise AssertionError
+
+    def _connection(self) -> Any:
+        connection = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = self._local.connection = self._dialect.connect()
+            self._connections.append(connection)
+        return connection
+
+
+def _run(row: Row) -> port.RunRow:
+    return port.RunRow(*row[:19], Status(row[19]), *row[20:])
+
+
+__all__ = ["Halted", "SqlStore", "dialect_of", "open_store"]
