@@ -22,7 +22,7 @@
             └── ReplayMismatch  NestedStep  ParkedSwallowed
 
 An exception's docstring is its message; the facts in it are attributes. Waiting, cancelling and
-retrying are outcomes, not errors: `Unwind` and its two kinds are how parked code is left.
+retrying are outcomes, not errors: `Unwind` and its kinds are how code is left that does not go on here.
 """
 
 from __future__ import annotations
@@ -246,3 +246,7 @@ class Parked(Unwind):
 
 class Released(Unwind):
     """The worker lets the run go: another one goes on with it."""
+
+
+class Lost(Unwind):
+    """The journal can not be written any more: what this attempt does counts no longer."""

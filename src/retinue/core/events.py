@@ -7,7 +7,7 @@ A field called `try_` is `try` in JSON.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -21,8 +21,6 @@ class EventData:
 
     __slots__ = ()
     type: ClassVar[str]
-
-
 
 
 # run
@@ -407,12 +405,15 @@ GROUPS: dict[str, tuple[str, ...]] = {
 # To and from JSON
 
 _encoder = msgspec.json.Encoder()
-_fields = {
-    kind: tuple((f.name, f.name.rstrip("_"), f.default) for f in fields(kind))
-    for kind in KINDS.values()
-}
+
+
+def _fields_of(kind: Any) -> tuple[tuple[str, str, object], ...]:
+    return tuple((field.name, field.name.rstrip("_"), field.default) for field in fields(kind))
+
+
+_fields = {kind: _fields_of(kind) for kind in KINDS.values()}
 _decoders = {name: msgspec.json.Decoder(kind) for name, kind in KINDS.items()}
-_renamed = {name for name, kind in KINDS.items() if any(f.name.endswith("_") for f in fields(kind))}
+_renamed = {name for name, kind in KINDS.items() if any(name != key for name, key, _ in _fields[kind])}
 
 
 def as_dict(data: EventData) -> dict[str, object]:

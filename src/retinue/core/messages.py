@@ -14,13 +14,13 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_fi
     provider: dict[str, object] | None = None
 
 
-class Text(Part, tag="text"):
+class Text(Part, frozen=True, kw_only=True, tag="text"):
     """What somebody wrote."""
 
     text: str
 
 
-class File(Part, tag="file"):
+class File(Part, frozen=True, kw_only=True, tag="file"):
     """A stored file."""
 
     uri: str
@@ -28,19 +28,19 @@ class File(Part, tag="file"):
     name: str = ""
 
 
-class Data(Part, tag="data"):
+class Data(Part, frozen=True, kw_only=True, tag="data"):
     """A JSON value."""
 
     data: object
 
 
-class Thinking(Part, tag="thinking"):
+class Thinking(Part, frozen=True, kw_only=True, tag="thinking"):
     """What a model thought before it answered."""
 
     text: str
 
 
-class ToolCall(Part, tag="tool_call"):
+class ToolCall(Part, frozen=True, kw_only=True, tag="tool_call"):
     """A model asks for a call."""
 
     call_id: str
@@ -48,7 +48,7 @@ class ToolCall(Part, tag="tool_call"):
     arguments: object
 
 
-class ToolResult(Part, tag="tool_result"):
+class ToolResult(Part, frozen=True, kw_only=True, tag="tool_result"):
     """What a call gave."""
 
     call_id: str

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-
 class Status(StrEnum):
     """Where a run is in its life."""
 

@@ -378,13 +378,22 @@ _APPLY: dict[type[e.EventData], Callable[[RunState, e.Event, Any, _Refusal], Non
 }
 
 
-def closing(state: RunState, cause: str) -> list[e.EventData]:
-    """What must be recorded before a run can end while calls or a turn are open: nothing is left without a result."""
+def closing(state: RunState, cause: str, text: str = "", thinking: str = "") -> list[e.EventData]:
+    """What must be recorded before a run can end while calls or a turn are open: nothing is left without a result.
+
+    `text` and `thinking` are what the open turn has said so far.
+    """
     ends: list[e.EventData] = []
     if state.turn_open:
-        ends.append(e.TurnInterrupted(turn=state.turn, try_=state.try_, cause=cause))
+        ends.append(interruption(state, cause, text, thinking))
     for call in state.open_calls.values():
         unknown = call.effect is Effect.WRITE
         error = Failure(kind="unknown" if unknown else "interrupted", message=f"interrupted: {cause}")
         ends.append(e.ToolFinished(call_id=call.call_id, ok=False, error=error, unknown=unknown))
     return ends
+
+
+def interruption(state: RunState, cause: str, text: str, thinking: str) -> e.TurnInterrupted:
+    """The open turn broke off; what it cost is estimated, since nobody said."""
+    lost = Usage(calls=1, output_tokens=(len(text) + len(thinking)) // 4, estimated=True)
+    return e.TurnInterrupted(turn=state.turn, try_=state.try_, cause=cause, text=text, thinking=thinking, usage=lost)

@@ -22,7 +22,9 @@ class Secrets:
         self._values = dict(values or {})
         for name, value in self._values.items():
             if len(value) < SHORTEST:
-                raise ValueError(f"secret {name} is too short to be told from ordinary text ({SHORTEST} characters at least)")
+                raise ValueError(
+                    f"secret {name} is too short to be told from ordinary text ({SHORTEST} characters at least)"
+                )
         self._names = {_in_json(value): name for name, value in self._values.items()}
         longest_first = sorted(self._names, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, [*longest_first, OPEN])))

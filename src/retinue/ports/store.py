@@ -169,6 +169,7 @@ class Append:
 
     `run.waiting` parks the run, unless signals after `signal_seen` are there: then nothing is written and the
     answer is None. `run.finished` ends it, tells its parent, and with `cancel_children` cancels what still runs below.
+    `again` says that the write may have been done already: the answer was lost with the connection.
     """
 
     run_id: str
@@ -179,6 +180,7 @@ class Append:
     files: tuple[tuple[str, int], ...] = ()
     signal_seen: int = 0
     cancel_children: bool = False
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -295,8 +297,11 @@ class Store(Protocol):
     async def speak(self, write: Speak) -> None: ...
 
     async def run(self, run_id: str) -> RunRow | None: ...
-    async def runs(self, *, root_id: str | None = None, status: str | None = None, before: str | None = None,
-                   limit: int = 50) -> list[RunRow]: ...
+    async def runs(
+        self, *, root_id: str | None = None, status: str | None = None, before: str | None = None, limit: int = 50
+    ) -> list[RunRow]: ...
+    async def tree(self, root_id: str) -> list[RunRow]: ...
+    async def held(self, worker_id: str) -> dict[str, tuple[int, int]]: ...
     async def children(self, parent_id: str) -> list[RunRow]: ...
     async def events(self, run_id: str, after: int = 0, limit: int = 500) -> list[Recorded]: ...
     async def tree_events(self, root_id: str, after: int = 0, limit: int = 500) -> list[Recorded]: ...

@@ -10,11 +10,16 @@ from typing import Any
 import psycopg
 
 from retinue import errors
+from retinue.store.schema import SCHEMA_LOCK
 from retinue.store.transaction import Row
 
 NOW = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
-SCHEMA_LOCK = 7_310_513
 CLAIM_LOCK = 7_310_514
+RACES = (
+    psycopg.errors.UniqueViolation,
+    psycopg.errors.DeadlockDetected,
+    psycopg.errors.SerializationFailure,
+)
 
 Connection = psycopg.Connection[Row]
 
@@ -145,6 +150,8 @@ class PostgresDialect:
                 return errors.DatabaseMissing(url=_public(self.url), problem=problem)
             case psycopg.errors.LockNotAvailable():
                 return errors.DatabaseLocked(url=_public(self.url), seconds=10)
+            case _ if self.is_race(error):
+                return errors.StoreError(problem=problem)
             case psycopg.OperationalError() if "does not exist" in problem:
                 return errors.DatabaseMissing(url=_public(self.url), problem=problem)
             case psycopg.OperationalError() | psycopg.InterfaceError():
@@ -157,7 +164,13 @@ class PostgresDialect:
 
     def is_lost(self, error: BaseException) -> bool:
         """Whether the connection itself is gone."""
-        return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+        state = getattr(error, "sqlstate", None)
+        gone = state is None or state.startswith(("08", "57P"))
+        return gone and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+
+    def is_race(self, error: BaseException) -> bool:
+        """Whether another process came in between: the same write, done now, sees what that one has written."""
+        return isinstance(error, RACES)
 
 
 def _public(url: str) -> str:
@@ -165,5 +178,3 @@ def _public(url: str) -> str:
     scheme, _, rest = url.partition("://")
     credentials, at, host = rest.rpartition("@")
     return f"{scheme}://{credentials.partition(':')[0]}{at}{host}"
-
-

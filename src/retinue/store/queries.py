@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from retinue.core.outcome import Status
 from retinue.ports.store import RunRow, TicketRow, WorkerRow
+from retinue.store.transaction import Row
 
 _RUN = ", ".join(RunRow.__dataclass_fields__)
 _EVENT = "run_id, seq, root_seq, attempt, at, type, data"
@@ -10,6 +12,7 @@ _EVENT = "run_id, seq, root_seq, attempt, at, type, data"
 RUN = f"SELECT {_RUN} FROM runs WHERE id = ?"
 CHILDREN = f"SELECT {_RUN} FROM runs WHERE parent_id = ? ORDER BY id"
 TREE = f"SELECT {_RUN} FROM runs WHERE id = ? UNION ALL SELECT {_RUN} FROM runs WHERE root_id = ? AND parent_id IS NOT NULL"
+HELD = "SELECT id, attempt, signal_seq FROM runs WHERE worker_id = ? AND status = 'running'"
 EVENTS = f"SELECT {_EVENT} FROM events WHERE run_id = ? AND seq > ? ORDER BY seq LIMIT ?"
 TREE_EVENTS = f"SELECT {_EVENT} FROM events WHERE root_id = ? AND root_seq > ? ORDER BY root_seq LIMIT ?"
 LAST_EVENT = f"SELECT {_EVENT} FROM events WHERE run_id = ? ORDER BY seq DESC LIMIT 1"
@@ -24,9 +27,12 @@ UNSEEN = (
     "WHERE status IN ('queued', 'running')) AND NOT (digest {in})"
 )
 DEFINITION = "SELECT data FROM definitions WHERE digest = ?"
-EXPIRED = (
-    "SELECT id FROM runs WHERE expires_at <= ? AND status IN ('queued', 'waiting') ORDER BY expires_at LIMIT 1000"
-)
+EXPIRED = "SELECT id FROM runs WHERE expires_at <= ? AND status IN ('queued', 'waiting') ORDER BY expires_at LIMIT 1000"
+
+
+def run_row(row: Row) -> RunRow:
+    """A row of `runs` with its columns in order; SQLite knows no truth, only numbers."""
+    return RunRow(*row[:19], Status(row[19]), row[20], bool(row[21]), *row[22:25], bool(row[25]), *row[26:])
 
 
 def runs(*, root_id: str | None, status: str | None, before: str | None, limit: int) -> tuple[str, list[object]]:

@@ -14,6 +14,7 @@ from retinue.store.writer import Dialect
 
 REVISIONS = ("0001",)
 HEAD = REVISIONS[-1]
+SCHEMA_LOCK = 7_310_513
 
 
 def prepare(dialect: Dialect, connection: Any) -> None:

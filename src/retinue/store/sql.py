@@ -114,19 +114,23 @@ class SqlStore:
 
     async def run(self, run_id: str) -> port.RunRow | None:
         rows = await self._read(queries.RUN, run_id)
-        return _run(rows[0]) if rows else None
+        return queries.run_row(rows[0]) if rows else None
 
     async def runs(
         self, *, root_id: str | None = None, status: str | None = None, before: str | None = None, limit: int = 50
     ) -> list[port.RunRow]:
         sql, params = queries.runs(root_id=root_id, status=status, before=before, limit=limit)
-        return [_run(row) for row in await self._read(sql, *params)]
+        return [queries.run_row(row) for row in await self._read(sql, *params)]
 
     async def children(self, parent_id: str) -> list[port.RunRow]:
-        return [_run(row) for row in await self._read(queries.CHILDREN, parent_id)]
+        return [queries.run_row(row) for row in await self._read(queries.CHILDREN, parent_id)]
 
     async def tree(self, root_id: str) -> list[port.RunRow]:
-        return [_run(row) for row in await self._read(queries.TREE, root_id, root_id)]
+        return [queries.run_row(row) for row in await self._read(queries.TREE, root_id, root_id)]
+
+    async def held(self, worker_id: str) -> dict[str, tuple[int, int]]:
+        rows = await self._read(queries.HELD, worker_id)
+        return {run_id: (attempt, signal_seq) for run_id, attempt, signal_seq in rows}
 
     async def events(self, run_id: str, after: int = 0, limit: int = 500) -> list[port.Recorded]:
         return [port.Recorded(*row) for row in await self._read(queries.EVENTS, run_id, after, limit)]
@@ -205,10 +209,6 @@ class SqlStore:
             connection = self._local.connection = self._dialect.connect()
             self._connections.append(connection)
         return connection
-
-
-def _run(row: Row) -> port.RunRow:
-    return port.RunRow(*row[:19], Status(row[19]), *row[20:])
 
 
 __all__ = ["Halted", "SqlStore", "dialect_of", "open_store"]

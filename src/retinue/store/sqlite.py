@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from urllib.parse import parse_qsl, urlencode
 
 import msgspec
 
@@ -69,13 +70,18 @@ class SqliteTransaction:
 
 
 class SqliteDialect:
-    """How to reach a SQLite database."""
+    """How to reach a SQLite database.
+
+    `sqlite:///FILE?timeout=2` waits two seconds for others' locks. SQLite gets the rest of the query (`mode=ro`).
+    """
 
     name = "sqlite"
 
     def __init__(self, url: str) -> None:
         self.url = url
-        path = url.removeprefix("sqlite://").removeprefix("/")
+        path, _, query = url.removeprefix("sqlite://").removeprefix("/").partition("?")
+        self._options = dict(parse_qsl(query))
+        self._timeout = float(self._options.pop("timeout", BUSY_SECONDS))
         self.path = None if path in ("", ":memory:") else Path(path)
         self.shared = self.path is not None
         self.readers = 2 if self.shared else 0  # a database in memory has one connection, which does everything
@@ -86,17 +92,28 @@ class SqliteDialect:
         else:
             if not self.path.parent.is_dir():
                 raise errors.DatabaseMissing(url=self.url, problem=f"the folder {self.path.parent} does not exist")
-            connection = self._open(str(self.path))
+            connection = self._open(f"{self.path.absolute().as_uri()}?{urlencode(self._options)}")
         return connection
 
     def _open(self, path: str) -> sqlite3.Connection:
         try:
             connection = sqlite3.connect(
-                path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=512
+                path,
+                timeout=self._timeout,
+                isolation_level=None,
+                check_same_thread=False,
+                cached_statements=512,
+                uri=True,
             )
-            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.Error as error:
+            raise self.translate(error) from None
+        try:
+            tables = self.tables(connection)
+            if not tables or "alembic_version" in tables:  # what is not ours stays as it is
+                connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
         except sqlite3.Error as error:
+            connection.close()
             raise self.translate(error) from None
         return connection
 
@@ -132,7 +149,7 @@ class SqliteDialect:
         code = getattr(error, "sqlite_errorname", "") or ""
         problem = str(error)
         if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-            return errors.DatabaseLocked(url=self.url, seconds=BUSY_SECONDS)
+            return errors.DatabaseLocked(url=self.url, seconds=self._timeout)
         if code.startswith(("SQLITE_READONLY", "SQLITE_PERM")):
             return errors.DatabaseReadOnly(url=self.url, problem=problem)
         if code.startswith(("SQLITE_FULL", "SQLITE_IOERR_WRITE")):
@@ -147,4 +164,7 @@ class SqliteDialect:
         return isinstance(error, sqlite3.Error)
 
     def is_lost(self, error: BaseException) -> bool:
+        return False
+
+    def is_race(self, error: BaseException) -> bool:
         return False

@@ -51,6 +51,7 @@ class Dialect(Protocol):
     def translate(self, error: BaseException) -> StoreError: ...
     def is_error(self, error: BaseException) -> bool: ...
     def is_lost(self, error: BaseException) -> bool: ...
+    def is_race(self, error: BaseException) -> bool: ...
 
 
 class Halted(BaseException):
@@ -151,12 +152,17 @@ class Writer:
         writes: list[tuple[Write, asyncio.Future[Any]]],
         answers: list[tuple[asyncio.Future[Any], object]],
         commits: list[Commit],
+        *,
+        again: bool = False,
     ) -> None:
         try:
             batch = self._transact([write for write, _ in writes])
         except Exception as error:
             self._recover(error)
             ours = self._as_ours(error)
+            if len(writes) == 1 and not again and self._dialect.is_race(error):
+                self._commit(writes, answers, commits, again=True)
+                return
             if len(writes) == 1 or type(ours) in FOR_ALL:
                 answers.extend((future, ours) for _, future in writes)
                 return
@@ -167,8 +173,7 @@ class Writer:
         answers.extend((future, batch.results.get(id(write))) for write, future in writes)
 
     def _transact(self, writes: Sequence[Write]) -> Batch:
-        tx = self._dialect.begin(self._connection, self._clock.now_ms(), database_time=self._clock.database)
-        batch = execute(tx, writes)
+        batch = execute(self._begin(), writes)
         if self.checkpoint:
             self._check("before", writes)
         self._dialect.commit(self._connection)
@@ -176,6 +181,16 @@ class Writer:
         if self.checkpoint:
             self._check("after", writes)
         return batch
+
+    def _begin(self) -> Transaction:
+        try:
+            return self._dialect.begin(self._connection, self._clock.now_ms(), database_time=self._clock.database)
+        except Exception as error:
+            if not self._dialect.is_lost(error):
+                raise
+            self._connection.close()
+        self._connection = self._dialect.connect()  # nothing was under way, so nothing is in doubt
+        return self._dialect.begin(self._connection, self._clock.now_ms(), database_time=self._clock.database)
 
     def _check(self, when: str, writes: Sequence[Write]) -> None:
         assert self.checkpoint
@@ -189,10 +204,7 @@ class Writer:
         with contextlib.suppress(Exception):
             self._dialect.rollback(self._connection)
         if self._dialect.is_lost(error):
-            with contextlib.suppress(Exception):
-                self._connection.close()
-            with contextlib.suppress(StoreError):
-                self._connection = self._dialect.connect()
+            self._connection.close()
 
     def _as_ours(self, error: Exception) -> Exception:
         return self._dialect.translate(error) if self._dialect.is_error(error) else error
@@ -212,5 +224,3 @@ class Writer:
                 future.set_exception(answer)
             else:
                 future.set_result(answer)
-
-

@@ -45,6 +45,7 @@ from retinue.ports.store import (
     WorkerDied,
     Write,
 )
+from retinue.store import queries
 from retinue.store.transaction import Row, Transaction
 
 RUN_COLUMNS = ", ".join(RunRow.__dataclass_fields__)
@@ -70,34 +71,41 @@ def execute(tx: Transaction, writes: Sequence[Write]) -> Batch:
     kinds: dict[type[Write], list[Any]] = defaultdict(list)
     for write in writes:
         kinds[type(write)].append(write)
-    tx.lock_trees(sorted({run_id for write in writes if (run_id := _touches(write))}))
+    tx.lock_trees(sorted({run_id for write in writes for run_id in _touches(tx, write)}))
     for kind, do in _DO.items():
         if kind in kinds:
             do(batch, kinds[kind])
     return batch
 
 
-def _touches(write: Write) -> str | None:
+def _touches(tx: Transaction, write: Write) -> Sequence[str]:
     match write:
         case Append() | Signal() | Cancel() | Speak():
-            return write.run_id
+            return [write.run_id]
         case Claim():
-            return write.run_id
+            return [write.run_id] if write.run_id else []
+        case LetGo(run_ids=None):
+            return [row[0] for row in tx.run(queries.HELD, write.worker_id)]
+        case LetGo():
+            return write.run_ids or ()
         case _:
-            return None
+            return []
 
 
 # Submit
 
 
 def _submit(batch: Batch, writes: list[Submit]) -> None:
-    for write in sorted(writes, key=lambda w: w.run.idempotency_key or ""):
-        existing = _same_key(batch.tx, write.run) if write.run.idempotency_key else None
-        if existing is None:
-            _insert_runs(batch, [write], roots={})
-            batch.settle(write, write.run.id)
-        else:
-            batch.settle(write, existing)
+    if keyless := [write for write in writes if not write.run.idempotency_key]:
+        _insert_runs(batch, keyless, roots={})
+    for write in keyless:
+        batch.settle(write, write.run.id)
+    for write in writes:
+        if write.run.idempotency_key:
+            existing = _same_key(batch.tx, write.run)
+            if existing is None:
+                _insert_runs(batch, [write], roots={})
+            batch.settle(write, existing or write.run.id)
 
 
 def _same_key(tx: Transaction, run: NewRun) -> str | IdempotencyConflict | None:
@@ -166,8 +174,7 @@ def _insert_events(batch: Batch, recorded: list[Recorded]) -> None:
 
 _FENCE = "runs.id = b.id AND runs.attempt = b.attempt AND runs.last_seq = b.last AND runs.status = 'running'"
 _NUMBER = (
-    "last_seq = runs.last_seq + b.n, "
-    "tree_seq = runs.tree_seq + CASE WHEN runs.root_id = runs.id THEN b.n ELSE 0 END"
+    "last_seq = runs.last_seq + b.n, tree_seq = runs.tree_seq + CASE WHEN runs.root_id = runs.id THEN b.n ELSE 0 END"
 )
 _GAVE = "RETURNING runs.id, runs.root_id, runs.tree_seq"
 
@@ -233,11 +240,12 @@ def _refuse_late_children(batch: Batch, writes: list[Append]) -> list[Append]:
     starting = [write.run_id for write in writes if write.children]
     if not starting:
         return writes
-    stopped = {row[0] for row in batch.tx.run("SELECT id FROM runs WHERE cancelled AND id {in}", batch.tx.any(starting))}
-    for write in writes:
-        if write.children and write.run_id in stopped:
-            batch.settle(write, ChildRefused(run_id=write.run_id, problem="it was cancelled."))
-    return [write for write in writes if not (write.children and write.run_id in stopped)]
+    sql = "SELECT id, attempt FROM runs WHERE cancelled AND id {in}"
+    stopped = {(row[0], row[1]) for row in batch.tx.run(sql, batch.tx.any(starting))}
+    late = [write for write in writes if write.children and (write.run_id, write.attempt) in stopped]
+    for write in late:
+        batch.settle(write, ChildRefused(run_id=write.run_id, problem="it was cancelled."))
+    return [write for write in writes if write not in late]
 
 
 def _guard(write: Append) -> tuple[object, ...]:
@@ -256,8 +264,18 @@ def _finish_row(write: Append, now: int) -> tuple[object, ...]:
     return *_guard(write), data.status.value, data.reason.value, data.recovered, now
 
 
-def _why_refused(tx: Transaction, write: Append) -> Fenced | None:
-    """A park that a signal overtook is no error; anything else means that somebody else has the run."""
+def _why_refused(tx: Transaction, write: Append) -> Fenced | Appended | None:
+    """Somebody else has the run; or a signal overtook a park, which is no error; or the write is there already,
+    because the connection was lost before its commit could be heard of."""
+    done = tx.run(
+        "SELECT root_seq, at FROM events WHERE run_id = ? AND seq = ? AND attempt = ? AND type = ?",
+        write.run_id,
+        write.last_seq + 1,
+        write.attempt,
+        write.drafts[0].data.type,
+    )
+    if done and write.again:
+        return Appended(*done[0])
     held = tx.run(
         "SELECT 1 FROM runs WHERE id = ? AND attempt = ? AND last_seq = ? AND status = 'running'",
         write.run_id,
@@ -298,7 +316,7 @@ def _number_trees(
 
 def _grow(tx: Transaction, more: Counter[str]) -> dict[str, int]:
     sql = "WITH b(id, n) AS ({rows}) UPDATE runs SET tree_seq = runs.tree_seq + b.n FROM b WHERE runs.id = b.id RETURNING runs.id, runs.tree_seq"
-    return dict(tx.rows(sql, "id text, n bigint", sorted(more.items())))  # type: ignore[arg-type]
+    return dict(tx.rows(sql, "id text, n bigint", sorted(more.items())))
 
 
 def _project(batch: Batch, writes: Iterable[Append]) -> None:
@@ -354,7 +372,11 @@ def _end(batch: Batch, ended: list[tuple[Append, Row]]) -> None:
         if write.cancel_children:
             _cancel_below(batch, run_id, "{}")
     ids = tx.any([write.run_id for write, _ in ended])
-    tx.run("UPDATE tickets SET status = 'closed', decision = 'void', closed_at = ? WHERE status <> 'closed' AND run_id {in}", tx.now, ids)
+    tx.run(
+        "UPDATE tickets SET status = 'closed', decision = 'void', closed_at = ? WHERE status <> 'closed' AND run_id {in}",
+        tx.now,
+        ids,
+    )
     tx.run("DELETE FROM partials WHERE run_id {in}", ids)
     if signalled := [row[0] for _, row in ended if row[5]]:
         tx.run("DELETE FROM signals WHERE run_id {in}", tx.any(signalled))
@@ -399,7 +421,7 @@ def _signal(batch: Batch, writes: list[Signal]) -> None:
     tx = batch.tx
     allowed = []
     for write in writes:
-        refused = _take_ticket(tx, write.ticket_id) if write.ticket_id else None
+        refused = _take_ticket(tx, write.run_id, write.ticket_id) if write.ticket_id else None
         if refused:
             batch.settle(write, refused)
         else:
@@ -409,15 +431,20 @@ def _signal(batch: Batch, writes: list[Signal]) -> None:
         [(w.run_id, w.kind, w.data) for w in allowed],
         unpause=[w.run_id for w in allowed if w.wakes_paused],
     )
-    for write in allowed:
-        row = reached.get(write.run_id)
-        batch.settle(write, row[1] if row else _why_deaf(tx, write.run_id))
+    sent = {run_id: row[1] for run_id, row in reached.items()}
+    for write in reversed(allowed):
+        if write.run_id in sent:
+            batch.settle(write, sent[write.run_id])
+            sent[write.run_id] -= 1
+        else:
+            batch.settle(write, _why_deaf(tx, write.run_id))
 
 
-def _take_ticket(tx: Transaction, ticket_id: str) -> RetinueError | None:
-    if tx.run("UPDATE tickets SET status = 'deciding' WHERE id = ? AND status = 'open' RETURNING id", ticket_id):
+def _take_ticket(tx: Transaction, run_id: str, ticket_id: str) -> RetinueError | None:
+    taken = "UPDATE tickets SET status = 'deciding' WHERE id = ? AND run_id = ? AND status = 'open' RETURNING id"
+    if tx.run(taken, ticket_id, run_id):
         return None
-    found = tx.run("SELECT COALESCE(decision, status) FROM tickets WHERE id = ?", ticket_id)
+    found = tx.run("SELECT COALESCE(decision, status) FROM tickets WHERE id = ? AND run_id = ?", ticket_id, run_id)
     return TicketEnded(ticket_id=ticket_id, decision=found[0][0]) if found else UnknownTicket(ticket_id=ticket_id)
 
 
@@ -429,7 +456,7 @@ def _why_deaf(tx: Transaction, run_id: str) -> RetinueError:
 def _cancel(batch: Batch, writes: list[Cancel]) -> None:
     for write in writes:
         reached = _cancel_below(batch, write.run_id, write.data, itself=True)
-        batch.settle(write, reached if write.run_id in reached else _why_deaf(batch.tx, write.run_id))
+        batch.settle(write, reached or _why_deaf(batch.tx, write.run_id))
 
 
 _BELOW = """WITH RECURSIVE below(id) AS (
@@ -457,6 +484,10 @@ _LEFT = """SELECT r.id FROM runs r JOIN runs root ON root.id = r.root_id
 WHERE r.status = 'running' AND r.requires {in} AND r.worker_id IN (SELECT id FROM workers WHERE lease_until < ?)
 ORDER BY r.priority DESC, r.id LIMIT ?{lock}"""
 
+# Found before their trees were held, some may have been taken by somebody else since.
+_STILL = """SELECT id, attempt, owner, parent_id, status FROM runs
+WHERE (status = 'queued' OR status = 'running' AND worker_id IN (SELECT id FROM workers WHERE lease_until < ?)) AND id {in}"""
+
 _FULL = """ AND (r.parent_id IS NOT NULL OR r.owner NOT IN (
 SELECT q.owner FROM runs q LEFT JOIN limits l ON l.owner = q.owner
 WHERE q.status = 'running' AND q.parent_id IS NULL
@@ -478,7 +509,7 @@ def _claim(batch: Batch, writes: list[Claim]) -> None:
             "id text, worker text, attempt int",
             [(run_id, write.worker_id, attempt) for run_id, attempt in ids],
         )
-        taken = [RunRow(row[0], *row[1:19], Status(row[19]), *row[20:]) for row in rows]
+        taken = [queries.run_row(row) for row in rows]
         batch.settle(write, _begin(batch, write, taken))
 
 
@@ -499,7 +530,7 @@ def _candidates(tx: Transaction, write: Claim) -> list[tuple[str, int]]:
         tx.serialize()
         sql = _QUEUED.replace("{owners}", _FULL)
         found += [row[0] for row in tx.run(sql, tx.now, requires, write.owner_limit, room)]
-    rows = tx.run("SELECT id, attempt, owner, parent_id, status FROM runs WHERE id {in}", tx.any(found)) if found else []
+    rows = tx.run(_STILL, tx.now, tx.any(found)) if found else []
     if write.owner_limit is not None:
         order = {run_id: place for place, run_id in enumerate(found)}
         rows = _within_limits(tx, sorted(rows, key=lambda row: order[row[0]]), write.owner_limit)
@@ -548,8 +579,7 @@ def _begin(batch: Batch, write: Claim, rows: list[RunRow]) -> list[Claimed]:
         _append(batch, appends)
     fresh = [row for row in rows if row.last_seq == 1]
     queued = {
-        row[0]: Recorded(*row)
-        for row in (tx.run(_FIRST_EVENTS, tx.any([row.id for row in fresh])) if fresh else [])
+        row[0]: Recorded(*row) for row in (tx.run(_FIRST_EVENTS, tx.any([row.id for row in fresh])) if fresh else [])
     }
     claimed = []
     began = {recorded.run_id: recorded for recorded in batch.commit.events if recorded.run_id in drafts}
@@ -575,7 +605,11 @@ def _renew(batch: Batch, writes: list[Renew]) -> None:
         held = tx.run("SELECT id, attempt, signal_seq FROM runs WHERE worker_id = ? AND status = 'running'", w.id)
         batch.settle(write, {run_id: (attempt, signal_seq) for run_id, attempt, signal_seq in held})
     # A lease cannot end that far ahead unless a clock jumped back; whoever holds it still lives renews it anyway.
-    tx.run("UPDATE workers SET lease_until = ? WHERE lease_until > ?", tx.now + GRACE_OF_CLOCK_MS, tx.now + 2 * GRACE_OF_CLOCK_MS)
+    tx.run(
+        "UPDATE workers SET lease_until = ? WHERE lease_until > ?",
+        tx.now + GRACE_OF_CLOCK_MS,
+        tx.now + 2 * GRACE_OF_CLOCK_MS,
+    )
 
 
 def _let_go(batch: Batch, writes: list[LetGo]) -> None:
@@ -625,7 +659,7 @@ def _wake_due(batch: Batch, writes: list[WakeDue]) -> None:
         tx.now,
     )
     for ticket_id, run_id in expired:
-        if _take_ticket(tx, ticket_id) is None:
+        if _take_ticket(tx, run_id, ticket_id) is None:
             _send(batch, [(run_id, "expire", _json({"ticket_id": ticket_id}))])
     following = tx.run(
         "SELECT MIN(at) FROM (SELECT MIN(wake_at) AS at FROM runs WHERE status = 'waiting' AND wake_at IS NOT NULL "
@@ -644,7 +678,8 @@ def _speak(batch: Batch, writes: list[Speak]) -> None:
     held = {
         (row[0], row[1])
         for row in batch.tx.run(
-            "SELECT id, attempt FROM runs WHERE status = 'running' AND id {in}", batch.tx.any([w.run_id for w in writes])
+            "SELECT id, attempt FROM runs WHERE status = 'running' AND id {in}",
+            batch.tx.any([w.run_id for w in writes]),
         )
     }
     kept = [w for w in writes if (w.run_id, w.attempt) in held]
@@ -667,9 +702,9 @@ _DO: dict[type[Write], Callable[[Batch, list[Any]], None]] = {
     Append: _append,
     Signal: _signal,
     Cancel: _cancel,
-    LetGo: _let_go,
     WorkerDied: _worker_died,
     WakeDue: _wake_due,
     Renew: _renew,
     Claim: _claim,
+    LetGo: _let_go,  # after claims: a worker that leaves leaves what it has just got, too
 }

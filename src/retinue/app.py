@@ -1,0 +1,217 @@
+"""The one place that wires: a database URL in, a running Retinue out."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from retinue.core.delta import Delta
+from retinue.core.events import Event
+from retinue.core.outcome import Durability, Outcome
+from retinue.core.secrets import Secrets
+from retinue.engine.attempt import Services
+from retinue.engine.codec import Codec
+from retinue.engine.hub import Hub
+from retinue.engine.runner import Runner, Runners
+from retinue.engine.submit import Request, Submitter
+from retinue.engine.worker import Worker
+from retinue.files.local import LocalFiles, MemoryFiles
+from retinue.models.names import ModelNames
+from retinue.ports.clock import Clock, SystemClock
+from retinue.ports.files import Files
+from retinue.ports.models import Model
+from retinue.ports.store import RunRow, TicketRow
+from retinue.runners.function import FunctionRunner, target_of
+from retinue.runners.model import ModelRunner
+from retinue.service import Service
+from retinue.store.sql import open_store
+from retinue.store.writer import Checkpoint
+
+DEFAULT_FOLDER = Path(".retinue")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run, to look at and to talk to."""
+
+    id: str
+    _service: Service
+
+    async def row(self) -> RunRow:
+        """Where it stands now."""
+        return await self._service.run(self.id)
+
+    def follow(self, after: int = 0, *, tree: bool = False) -> AsyncIterator[Event | Delta]:
+        """Its events after a seq, then live ones and deltas, until it has ended; with `tree` those of all below it too."""
+        return self._service.follow(self.id, after, tree=tree)
+
+    async def outcome(self) -> Outcome:
+        """Wait until it has ended; give how."""
+        return await self._service.outcome(self.id)
+
+    async def cancel(self, message: str = "") -> None:
+        await self._service.cancel(self.id, message=message)
+
+    async def pause(self) -> None:
+        await self._service.pause(self.id)
+
+    async def resume(self) -> None:
+        await self._service.resume(self.id)
+
+    async def steer(self, text: str) -> None:
+        await self._service.steer(self.id, text)
+
+    async def tickets(self) -> list[TicketRow]:
+        """What it, and all below it, wait for people to decide or answer."""
+        return await self._service.tickets(root_id=(await self.row()).root_id)
+
+    async def retry(self, *, fresh: bool = False) -> Run:
+        return Run(await self._service.retry(self.id, fresh=fresh), self._service)
+
+    async def fork(self, at: int) -> Run:
+        return Run(await self._service.fork(self.id, at), self._service)
+
+
+class Retinue:
+    """Store, engine and worker in this process. Made by `Retinue.open`."""
+
+    def __init__(self, service: Service, worker: Worker, services: Services) -> None:
+        self.service, self.worker, self.services = service, worker, services
+
+    @staticmethod
+    @asynccontextmanager
+    async def open(
+        url: str | None = None,
+        *,
+        worker: bool = True,
+        concurrency: int = 100,
+        owner_limit: int | None = None,
+        secrets: Mapping[str, str] | None = None,
+        models: Mapping[str, Model] | None = None,
+        runners: Iterable[Runner] = (),
+        files: Files | None = None,
+        clock: Clock | None = None,
+        grace: float = 10.0,
+        checkpoint: Checkpoint | None = None,
+    ) -> AsyncIterator[Retinue]:
+        """Open a database (SQLite in `.retinue/` unless named) and start a worker on it.
+
+        `owner_limit` is how many runs of one owner run at once; `secrets` are kept out of the journal;
+        `grace` is how long a stop waits for steps that are under way.
+        """
+        clock = clock or SystemClock()
+        url = url or _default_url()
+        store = await open_store(url, clock, checkpoint)
+        hub = Hub(store, clock)
+        codec = Codec(Secrets(secrets), files or _files_of(url))
+        known = _runners(ModelNames(models), runners)
+        services = Services(store, hub, codec, clock, known, Submitter(known, codec))
+        a_worker = Worker(services, concurrency=concurrency, owner_limit=owner_limit)
+        app = Retinue(Service(services, a_worker), a_worker, services)
+        try:
+            if worker:
+                async with asyncio.TaskGroup() as tasks:
+                    working = tasks.create_task(a_worker.run())
+                    try:
+                        yield app
+                    finally:
+                        await a_worker.stop(grace)
+                        working.cancel()
+            else:
+                yield app
+        finally:
+            await hub.close()
+            await a_worker.let_go()
+            await store.close()
+
+    async def submit(
+        self,
+        target: str | Callable[..., Awaitable[Any]],
+        input: object = None,
+        *,
+        owner: str = "",
+        idempotency_key: str | None = None,
+        priority: int = 0,
+        start_at: int | None = None,
+        expires_at: int | None = None,
+        max_minutes: float | None = None,
+        durability: str | None = None,
+    ) -> Run:
+        """Store a queued run. `target` is a name, or a durable function itself; times are milliseconds since 1970."""
+        request = Request(
+            target=target_of(target),
+            input=input,
+            owner=owner,
+            idempotency_key=idempotency_key,
+            priority=priority,
+            start_at=start_at,
+            expires_at=expires_at,
+            max_minutes=max_minutes,
+            durability=Durability(durability) if durability else None,
+        )
+        return Run(await self.service.submit(request), self.service)
+
+    async def run(self, target: str | Callable[..., Awaitable[Any]], input: object = None, **options: Any) -> Outcome:
+        """Submit and wait."""
+        return await (await self.submit(target, input, **options)).outcome()
+
+    def get(self, run_id: str) -> Run:
+        """A run by its id."""
+        return Run(run_id, self.service)
+
+    async def tickets(self) -> list[TicketRow]:
+        """All that people are asked now."""
+        return await self.service.tickets()
+
+    async def answer(self, ticket_id: str, value: object = None, *, message: str = "") -> None:
+        await self.service.answer(ticket_id, value, message=message)
+
+    async def deny(self, ticket_id: str, *, message: str = "") -> None:
+        await self.service.answer(ticket_id, decision="denied", message=message)
+
+
+def run_sync(
+    target: str | Callable[..., Awaitable[Any]], input: object = None, *, url: str | None = None, **options: Any
+) -> Outcome:
+    """Run something to its end, for scripts."""
+
+    async def run() -> Outcome:
+        async with Retinue.open(url) as app:
+            return await app.run(target, input, **options)
+
+    return asyncio.run(run())
+
+
+def _default_url() -> str:
+    url = os.environ.get("RETINUE_DATABASE_URL") or os.environ.get("DATABASE_URL")
+    if url:
+        return url
+    DEFAULT_FOLDER.mkdir(exist_ok=True)
+    return f"sqlite:///{DEFAULT_FOLDER / 'retinue.db'}"
+
+
+def _files_of(url: str) -> Files:
+    """Beside a SQLite file; in memory with a database in memory; else in the default folder."""
+    if url.startswith("sqlite:"):
+        path = url.removeprefix("sqlite://").removeprefix("/").partition("?")[0]
+        return MemoryFiles() if path in ("", ":memory:") else LocalFiles(Path(path).with_suffix(".files"))
+    return MemoryFiles() if url == ":memory:" else LocalFiles(DEFAULT_FOLDER / "files")
+
+
+def _runners(models: ModelNames, more: Iterable[Runner]) -> Runners:
+    runners = Runners()
+    built_in: tuple[Runner, ...] = (FunctionRunner(), ModelRunner(models))
+    for runner in (*built_in, *_installed(), *more):
+        runners.add(runner)
+    return runners
+
+
+def _installed() -> list[Runner]:
+    """Runners of other packages."""
+    return [point.load()() for point in entry_points(group="retinue.runners")]

@@ -1,0 +1,539 @@
+"""One claim of a run: from its journal to its next rest."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from retinue.core import events as e
+from retinue.core.outcome import Failure, Outcome, Reason, Status, Waits
+from retinue.core.run import RunState, closing, fold, interruption
+from retinue.core.target import Target
+from retinue.engine.codec import Codec
+from retinue.engine.context import RunContext
+from retinue.engine.gate import Gate
+from retinue.engine.hub import Hub
+from retinue.engine.journal import Journal
+from retinue.engine.past import Past, read_past, read_state
+from retinue.engine.runner import Runner, Runners
+from retinue.engine.speech import Speech
+from retinue.engine.submit import Submitter, digest_of
+from retinue.errors import (
+    BadInput,
+    ChildRefused,
+    Lost,
+    Parked,
+    ParkedSwallowed,
+    Released,
+    RetinueError,
+    RuleBroken,
+    RunError,
+    StoreError,
+    Unwind,
+)
+from retinue.ports.clock import Clock, Timer
+from retinue.ports.store import Claimed, LetGo, SignalRow, Store
+
+log = logging.getLogger("retinue")
+
+MOST_CRASHES = 3
+CHILDREN_IN_MEMORY = 30.0
+GRACE_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What every attempt in a process shares."""
+
+    store: Store
+    hub: Hub
+    codec: Codec
+    clock: Clock
+    runners: Runners
+    submitter: Submitter
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Why the code is stopped from outside."""
+
+    outcome: Outcome
+    signal: int | None = None
+
+
+class Attempt:
+    """Holds a run until it ends, parks, is let go or is lost. `slot` is told when the run gives its slot back and
+    takes it again."""
+
+    def __init__(self, services: Services, claimed: Claimed, slot: Callable[[int], None]) -> None:
+        self._services, self._claimed, self._slot = services, claimed, slot
+        self.row = claimed.row
+        self._has_slot = True
+        self._signals_seen = 0
+        self._woken = asyncio.Event()
+        self._stop: Stop | None = None
+        self._code_stopped = False
+        self._look_at_children = False
+        self._releasing = False
+        self._pause_signal: int | None = None
+        self._task: asyncio.Task[Outcome] | None = None
+        self._timers: dict[str, Timer] = {}
+        self._active_before = 0
+        self._active_since: int | None = None
+
+    async def execute(self) -> None:
+        """Run it to its next rest. Whatever happens, nothing but cancellation comes out."""
+        hub, run_id = self._services.hub, self.row.id
+        hub.live(run_id, self)
+        try:
+            await self._go()
+        except Lost:
+            await self._lost()
+        except StoreError as error:
+            log.warning("run %s, attempt %s: dropped: %s", run_id, self.row.attempt, error)
+        finally:
+            hub.rest(run_id)
+            for timer in self._timers.values():
+                timer.cancel()
+
+    async def _lost(self) -> None:
+        error = self._journal.error
+        if isinstance(error, ChildRefused):
+            await self._let_go()  # it was cancelled meanwhile: whoever claims it next ends it
+        log.info("run %s, attempt %s: dropped: %s", self.row.id, self.row.attempt, error)
+
+    def release(self) -> None:
+        """Leave the run at the next safe point, for another worker."""
+        self._releasing = True
+        self._woken.set()
+
+    def signalled(self) -> None:
+        self._woken.set()
+
+    def child_parked(self) -> None:
+        self._look_at_children = True
+        self._woken.set()
+
+    def has_seen(self, signal: int) -> bool:
+        return self._signals_seen >= signal
+
+    # The whole
+
+    async def _go(self) -> None:
+        state = await self._read()
+        past = (
+            await read_past(self._services.store, self._services.codec, self.row)
+            if self.row.source_run_id
+            else Past(())
+        )
+        self._journal = Journal(self._services.store, self._services.codec, self._services.clock, self.row, state)
+        self._journal.on_error = self._woken.set
+        self._state = state
+        self._signals_seen, self._active_before = state.signals_seen, state.active_ms
+        speech = self._speech = Speech(self._services.store, self._services.hub, self._services.clock, self.row)
+        self._gate = Gate(self._idle, self._busy)
+        self._context = RunContext(
+            row=self.row,
+            state=state,
+            past=past,
+            journal=self._journal,
+            gate=self._gate,
+            speech=speech,
+            clock=self._services.clock,
+            submitter=self._services.submitter,
+            read_outcome=self._outcome_of,
+        )
+        abandon = False
+        try:
+            if self.row.signal_seq > self._signals_seen:
+                await self._take_signals()
+            await self._until_rest(state)
+        except asyncio.CancelledError:
+            abandon = True
+            raise
+        finally:
+            await speech.end(abandon=abandon)
+            await self._journal.close(abandon=abandon)
+
+    async def _read(self) -> RunState:
+        if self._claimed.events is None:
+            return await read_state(self._services.store, self._services.codec, self.row.id)
+        return fold(self.row.id, [await self._services.codec.used(event) for event in self._claimed.events])
+
+    async def _until_rest(self, state: RunState) -> None:
+        assert state.queued
+        if refused := self._refusal(state):
+            await self._finish(refused)
+            return
+        await self._close_broken_turn(state)
+        try:
+            runner = self._runner(state)
+        except BadInput as error:
+            await self._finish(Outcome.failed(Reason.INVALID, type(error).__name__, str(error)))
+            return
+        if changed := self._changed_code(state, runner):
+            await self._finish(changed)
+            return
+        self._set_deadlines()
+        while not await (self._park() if self._pause_signal is not None else self._once(runner)):
+            self._gate.reset()
+
+    def _refusal(self, state: RunState) -> Outcome | None:
+        """Why the run ends before its code runs, if it does."""
+        if self._stop:
+            return self._stop.outcome
+        if self.row.crashes > MOST_CRASHES:
+            message = f"its worker died {self.row.crashes} times; retry it when the cause is found"
+            return Outcome.failed(Reason.LOST, "lost", message)
+        if self.row.expires_at is not None and self.row.expires_at <= self._services.clock.now_ms():
+            return _timed_out("it expired")
+        return None
+
+    async def _close_broken_turn(self, state: RunState) -> None:
+        """A crash broke an answer off: what readers saw of it is recorded, and the turn is asked again."""
+        if state.turn_open:
+            said = await self._services.store.open_turn(self.row.id)
+            if said and (said.turn, said.try_) != (state.turn, state.try_):
+                said = None
+            text, thinking = (said.text(), said.text("thinking")) if said else ("", "")
+            self._journal.note(interruption(state, "crash", text, thinking))
+
+    def _runner(self, state: RunState) -> Runner:
+        assert state.queued
+        return self._services.runners.of(Target.parse(state.queued.target))
+
+    def _changed_code(self, state: RunState, runner: Runner) -> Outcome | None:
+        """A run keeps the code that it started with, unless its definition says otherwise."""
+        assert state.queued
+        if self.row.attempt == 1:
+            return None
+        try:
+            described = runner.describe(Target.parse(state.queued.target))
+        except BadInput as error:
+            return Outcome.failed(Reason.INVALID, type(error).__name__, str(error))
+        now = digest_of(described.definition)
+        if now == state.queued.definition:
+            return None
+        if described.on_change == "finish":
+            self._journal.note(
+                e.Warned(code="code_changed", message=f"the code changed to {now}; the run goes on with it")
+            )
+            return None
+        message = (
+            f"the code of {state.queued.target} changed while the run was under way "
+            f"(started with {state.queued.definition}, now {now}). Retry the run, or declare on_change='finish'."
+        )
+        return Outcome.failed(Reason.INVALID, "CodeChanged", message)
+
+    # Once through the code
+
+    async def _once(self, runner: Runner) -> bool:
+        """Run the code from the top. True when the run rests; False when a signal came just as it would have parked."""
+        self._busy()
+        self._task = asyncio.create_task(runner.run(self._context))
+        try:
+            await self._attend(self._task)
+            outcome = await self._left(self._task)
+        finally:
+            self._idle(give_back=False)
+            if not self._task.done():
+                self._task.cancel()
+            elif not self._task.cancelled():
+                self._task.exception()  # looked at, so that nobody complains
+            await self._end_stragglers()
+        match outcome:
+            case Outcome():
+                await self._finish(outcome)
+                if self._stop:
+                    await self._clean_up(runner)
+                return True
+            case Parked():
+                return await self._park()
+            case Released():
+                await self._let_go()
+                return True
+            case _:
+                raise outcome
+
+    async def _attend(self, task: asyncio.Task[Outcome]) -> None:
+        """Serve signals while the code runs."""
+        task.add_done_callback(lambda _: self._woken.set())
+        while not task.done():
+            if self._woken.is_set():
+                await self._serve()
+                if (self._stop or self._journal.error) and not task.done():
+                    await self._stop_code(task)
+                    return
+            await self._woken.wait()
+
+    async def _serve(self) -> None:
+        self._woken.clear()
+        await self._take_signals()
+        if self._pause_signal is not None:
+            self._hold(Parked())
+        elif self._releasing:
+            self._hold(Released())
+        else:
+            self._hold(None)
+        if self._look_at_children and self._gate.idle:
+            self._look_at_children = False
+            rows = await self._services.store.children(self.row.id)
+            if not any(row.status in (Status.QUEUED, Status.RUNNING) for row in rows):
+                self._gate.park_now()
+        self._gate.stir()
+
+    def _hold(self, kind: Unwind | None) -> None:
+        """Let nothing new begin, and leave the code when what is under way has ended; with None, go on."""
+        self._context.held = kind is not None
+        self._gate.hold(kind)
+
+    async def _stop_code(self, task: asyncio.Task[Outcome]) -> None:
+        self._code_stopped = True
+        task.cancel()
+        done, _ = await asyncio.wait({task}, timeout=GRACE_SECONDS)
+        if not done:
+            log.warning("run %s: its code ignores that it was stopped and is abandoned", self.row.id)
+
+    async def _left(self, task: asyncio.Task[Outcome]) -> Outcome | BaseException:
+        """How the code was left: with an outcome, parked, or with an error that is the engine's."""
+        if self._journal.error:
+            return Lost()
+        if self._stop and self._code_stopped:
+            return self._stop.outcome
+        if broken := self._context.broken or self._gate.swallowed:
+            return Outcome.failed(Reason.INVALID, type(broken).__name__, str(broken))
+        try:
+            outcome = await task
+        except asyncio.CancelledError:
+            current = asyncio.current_task()
+            if current and current.cancelling():
+                raise
+            return Outcome.failed(Reason.TOOL_ERROR, "CancelledError", "the code cancelled itself")
+        except BaseExceptionGroup as group:
+            return self._left_by_group(group)
+        except Unwind as unwind:
+            return unwind
+        except RuleBroken as error:
+            return Outcome.failed(Reason.INVALID, type(error).__name__, str(error))
+        except RunError as error:
+            return Outcome.failed(Reason.TOOL_ERROR, type(error).__name__, str(error))
+        except Exception as error:
+            log.exception("run %s: the runner failed", self.row.id)
+            return Outcome.failed(Reason.INTERNAL, type(error).__name__, str(error))
+        if self._gate.leaving:
+            swallowed = ParkedSwallowed(where="the code returned instead")
+            return Outcome.failed(Reason.INVALID, type(swallowed).__name__, str(swallowed))
+        return outcome
+
+    def _left_by_group(self, group: BaseExceptionGroup[BaseException]) -> Outcome | BaseException:
+        """A task group wraps what left it."""
+        unwinds, others = group.split(Unwind)
+        if unwinds and others is None and self._gate.leaving:
+            return self._gate.leaving
+        raise group
+
+    async def _end_stragglers(self) -> None:
+        """Tasks that the code started and left behind go with it."""
+        stragglers = self._gate.stragglers()
+        for task in stragglers:
+            task.cancel()
+        if stragglers:
+            await asyncio.wait(stragglers, timeout=GRACE_SECONDS)
+
+    # Rests
+
+    async def _park(self) -> bool:
+        pausing = self._pause_signal
+        waiting = e.RunWaiting(
+            reasons=(Waits.PAUSED,) if pausing is not None else self._gate.left_for,
+            until=None if pausing is not None else self._gate.left_until,
+            active_ms=self._active_ms(),
+            signal=pausing,
+        )
+        if await self._journal.park(waiting, self._signals_seen):
+            self._services.hub.parked(self.row.parent_id)
+            if waiting.until is not None:
+                self._services.hub.due(waiting.until - self._services.clock.now_ms())
+            return True
+        await self._take_signals()
+        if self._stop:
+            await self._finish(self._stop.outcome)
+        return self._stop is not None
+
+    async def _finish(self, outcome: Outcome) -> None:
+        state = self._state
+        cause = outcome.error.message if outcome.error else outcome.reason.value
+        said = self._speech.said()
+        text, thinking = (said.text(), said.text("thinking")) if said and state.turn_open else ("", "")
+        self._journal.note(*closing(state, cause, text, thinking))
+        finished = e.RunFinished(
+            status=outcome.status,
+            reason=outcome.reason,
+            output=outcome.output,
+            recovered=outcome.recovered,
+            partial=outcome.partial or text or None,
+            error=outcome.error,
+            usage=state.usage,
+            active_ms=self._active_ms(),
+            signal=self._stop.signal if self._stop else None,
+        )
+        try:
+            await self._journal.finish(finished, cancel_children=bool(state.open_children))
+        except BadInput as error:  # the output cannot be stored
+            finished = replace(
+                finished,
+                status=Status.FAILED,
+                reason=Reason.INVALID,
+                output=None,
+                partial=None,
+                error=Failure(kind=type(error).__name__, message=str(error)),
+            )
+            await self._journal.finish(finished, cancel_children=bool(state.open_children))
+
+    async def _let_go(self) -> None:
+        if not self._journal.error:
+            await self._journal.sync()
+        worker_id = self.row.worker_id
+        assert worker_id
+        await self._services.store.let_go(LetGo(worker_id=worker_id, run_ids=(self.row.id,)))
+
+    async def _clean_up(self, runner: Runner) -> None:
+        try:
+            await runner.cancel(self._context)
+        except Exception:
+            log.exception("run %s: cleaning up elsewhere failed", self.row.id)
+
+    async def _outcome_of(self, run_id: str) -> Outcome:
+        """How another run ended, from its last event."""
+        return await read_outcome(self._services.store, self._services.codec, run_id)
+
+    # Signals
+
+    async def _take_signals(self) -> None:
+        """Take what was said to the run, in order. What changes it is recorded with the signal's number."""
+        for signal in await self._services.store.signals(self.row.id, self._signals_seen):
+            self._signals_seen = signal.n
+            for data in self._heed(signal):
+                self._journal.note(data)
+
+    def _heed(self, signal: SignalRow) -> list[e.EventData]:
+        said = msgspec.json.decode(signal.data)
+        state = self._state
+        match signal.kind:
+            case "cancel":
+                outcome = Outcome(status=Status.CANCELLED, reason=Reason.CANCELLED, error=_said_by(said))
+                self._stop = self._stop or Stop(outcome, signal.n)
+            case "pause":
+                self._pause_signal = signal.n
+            case "resume":
+                self._pause_signal = None
+            case "steer":
+                return [e.SteerReceived(text=said["text"], by=said.get("by", ""), signal=signal.n)]
+            case "child" if said["call_id"] in state.open_children:
+                return [
+                    e.ChildFinished(
+                        call_id=said["call_id"],
+                        run_id=said["run_id"],
+                        status=Status(said["status"]),
+                        reason=Reason(said["reason"]),
+                        recovered=said["recovered"],
+                        signal=signal.n,
+                    )
+                ]
+            case "answer" | "expire" if said["ticket_id"] in state.open_tickets:
+                return [
+                    e.TicketClosed(
+                        ticket_id=said["ticket_id"],
+                        decision=said.get("decision", "expired"),
+                        value=said.get("value"),
+                        message=said.get("message", ""),
+                        by=said.get("by", ""),
+                        signal=signal.n,
+                    )
+                ]
+            case _:
+                message = f"the signal {signal.kind} came too late to matter"
+                return [e.Warned(code="signal_ignored", message=message, signal=signal.n)]
+        return []
+
+    # Time
+
+    def _set_deadlines(self) -> None:
+        if self.row.expires_at is not None:
+            seconds = (self.row.expires_at - self._services.clock.now_ms()) / 1000
+            self._set_timer("expiry", seconds, lambda: self._strike("it expired"))
+
+    def _strike(self, why: str) -> None:
+        self._stop = self._stop or Stop(_timed_out(why))
+        self._woken.set()
+
+    def _set_timer(self, name: str, seconds: float, callback: Callable[[], None]) -> None:
+        self._drop_timer(name)
+        self._timers[name] = self._services.clock.call_later(max(0.0, seconds), callback)
+
+    def _drop_timer(self, name: str) -> None:
+        if timer := self._timers.pop(name, None):
+            timer.cancel()
+
+    def _busy(self) -> None:
+        """The code works: it holds a slot and its clock runs."""
+        if not self._has_slot:
+            self._has_slot = True
+            self._slot(-1)
+        self._drop_timer("memory")
+        if self._active_since is None:
+            self._active_since = self._services.clock.now_ms()
+            queued = self._state.queued
+            assert queued
+            if queued.max_minutes is not None:
+                left = queued.max_minutes * 60 - self._active_before / 1000
+                self._set_timer("active", left, lambda: self._strike(f"it ran for {queued.max_minutes} minutes"))
+
+    def _idle(self, *, give_back: bool = True) -> None:
+        """The code waits: another run may have its slot, and its clock stands."""
+        self._active_before, self._active_since = self._active_ms(), None
+        self._drop_timer("active")
+        if give_back and self._has_slot:
+            self._has_slot = False
+            self._slot(+1)
+            self._set_timer("memory", CHILDREN_IN_MEMORY, self._gate.park_now)
+
+    def _active_ms(self) -> int:
+        if self._active_since is None:
+            return self._active_before
+        return self._active_before + max(0, self._services.clock.now_ms() - self._active_since)
+
+    def give_slot_back(self) -> None:
+        """The attempt is over."""
+        if self._has_slot:
+            self._has_slot = False
+            self._slot(+1)
+
+
+def _timed_out(why: str) -> Outcome:
+    return Outcome(status=Status.TIMED_OUT, reason=Reason.TIMEOUT, error=Failure(kind="timeout", message=why))
+
+
+def _said_by(said: dict[str, str]) -> Failure:
+    return Failure(kind="cancelled", message=said.get("message") or "cancelled")
+
+
+async def read_outcome(store: Store, codec: Codec, run_id: str) -> Outcome:
+    """How a run ended, from its last event."""
+    last = await store.last_event(run_id)
+    assert last
+    data = (await codec.used(last)).data
+    assert isinstance(data, e.RunFinished)
+    return Outcome(
+        status=data.status,
+        reason=data.reason,
+        output=data.output,
+        recovered=data.recovered,
+        partial=data.partial,
+        error=data.error,
+        usage=data.usage,
+    )

@@ -1,0 +1,54 @@
+"""Events to what is stored, and back: secrets by reference, large data as files."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+
+from retinue.core import events as e
+from retinue.core.secrets import Secrets
+from retinue.ports.files import Files
+from retinue.ports.store import Draft, Recorded
+
+LARGEST_INLINE = 256 * 1024
+REFERENCE = '{"$file":'
+T = TypeVar("T")
+
+
+class Codec:
+    """What a process knows that a journal must not hold."""
+
+    def __init__(self, secrets: Secrets, files: Files) -> None:
+        self._secrets, self._files = secrets, files
+
+    def encode(self, data: e.EventData) -> Draft:
+        return Draft(data, self._secrets.hide(e.encode(data)).decode())
+
+    async def store_large(self, draft: Draft) -> tuple[Draft, tuple[str, int] | None]:
+        """The draft as it is, or one that refers to a file with its data."""
+        if len(draft.encoded) <= LARGEST_INLINE:
+            return draft, None
+        encoded = draft.encoded.encode()
+        uri = await self._files.put(encoded)
+        return Draft(draft.data, msgspec.json.encode({"$file": uri, "size": len(encoded)}).decode()), (
+            uri,
+            len(encoded),
+        )
+
+    async def used(self, stored: Recorded) -> e.Event:
+        """The event with its secrets, for the run itself."""
+        return _event(stored, self._secrets.restore(await self._whole(stored)))
+
+    async def shown(self, stored: Recorded) -> e.Event:
+        """The event as people may see it."""
+        return _event(stored, self._secrets.show(await self._whole(stored)))
+
+    async def _whole(self, stored: Recorded) -> bytes:
+        if stored.data.startswith(REFERENCE):
+            return await self._files.get(msgspec.json.decode(stored.data)["$file"])
+        return stored.data.encode()
+
+
+def _event(stored: Recorded, data: bytes) -> e.Event:
+    return e.Event(stored.run_id, stored.seq, stored.root_seq, stored.attempt, stored.at, e.decode(stored.type, data))

@@ -1,0 +1,445 @@
+"""What a runner is given: the run, and durable operations on it.
+
+Every operation has a call id. One that is recorded is not done again: its result, or its error, is given as it
+was. One that a crash interrupted is decided by its effect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import inspect
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from retinue.core import events as e
+from retinue.core.outcome import Effect, Failure, Outcome, Status, Waits
+from retinue.core.run import Call, Child, RunState, Ticket
+from retinue.engine.gate import Gate
+from retinue.engine.journal import Journal
+from retinue.engine.past import Past
+from retinue.engine.speech import Speech
+from retinue.engine.submit import Request, Submitter
+from retinue.errors import (
+    ChildFailed,
+    NestedStep,
+    NotStorable,
+    OutcomeUnknown,
+    ReplayMismatch,
+    RuleBroken,
+    StepFailed,
+    TicketRefused,
+)
+from retinue.ids import new_id
+from retinue.ports.clock import Clock
+from retinue.ports.store import RunRow
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a `check` gives when the call did take effect."""
+
+    result: object = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallContext:
+    """What a step may know of itself."""
+
+    run_id: str
+    call_id: str
+    idempotency_key: str
+    try_: int
+
+
+_current_call: ContextVar[CallContext | None] = ContextVar("retinue_call", default=None)
+
+
+def current_call() -> CallContext:
+    """The step that this code runs in, with its idempotency key."""
+    call = _current_call.get()
+    if call is None:
+        raise LookupError("current_call() is there only inside a step")
+    return call
+
+
+Check = Callable[[str], Awaitable[Done | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class ChildHandle:
+    """A child that runs beside its parent."""
+
+    run_id: str
+    call_id: str
+    _context: RunContext
+
+    async def outcome(self) -> Outcome:
+        """Wait for the child; give how it ended."""
+        return await self._context.child_outcome(self.call_id)
+
+
+class RunContext:
+    """One attempt at a run, as its runner sees it."""
+
+    def __init__(
+        self,
+        *,
+        row: RunRow,
+        state: RunState,
+        past: Past,
+        journal: Journal,
+        gate: Gate,
+        speech: Speech,
+        clock: Clock,
+        submitter: Submitter,
+        read_outcome: Callable[[str], Awaitable[Outcome]],
+    ) -> None:
+        assert state.queued
+        self.run, self.state, self.input = row, state, state.queued.input
+        self.speech, self.gate = speech, gate
+        self._past, self._journal, self._clock, self._submitter = past, journal, clock, submitter
+        self._read_outcome = read_outcome
+        self._under_way: set[str] = set()
+        self.held = False
+        self.broken: RuleBroken | None = None
+
+    # Recording
+
+    async def record(self, *events: e.EventData) -> None:
+        """Record events; return when they are on disk."""
+        await self._journal.record(*events)
+
+    def note(self, *events: e.EventData) -> None:
+        """Record events soon, in order."""
+        self._journal.note(*events)
+
+    def stream(self, text: str, kind: str = "text") -> None:
+        """Let readers see what the open turn says."""
+        self.speech.say(kind, text)
+
+    # Steps
+
+    async def call(
+        self,
+        call_id: str,
+        function: Callable[..., Any],
+        arguments: tuple[Any, ...] = (),
+        options: Mapping[str, Any] | None = None,
+        *,
+        name: str = "",
+        effect: Effect = Effect.WRITE,
+        check: Check | None = None,
+        timeout: float | None = None,
+    ) -> Any:
+        """Call a function once, whatever happens to the process: memoised by call id."""
+        with self._rules():
+            if outer := _current_call.get():
+                raise NestedStep(call_id=call_id, outer=outer.call_id)
+            shown = _as_json(arguments, options or {}, f"The arguments of step {call_id}")
+            known = self._known(call_id, shown)
+            if known and known.finished and not (known.unknown and call_id not in self.state.calls):
+                self.gate.pass_by(f"step {call_id}")
+                return _replay(known)
+            if call_id in self._under_way:
+                raise RuleBroken(problem=f"Two steps named {call_id} run at once: give each its own key=.")
+        async with self._entered(call_id):
+            key = known.key if known and known.key else self._key(call_id)
+            if known and not await self._may_call_again(call_id, name, known, shown, check):
+                return _replay(self.state.calls[call_id])
+            before = self.state.calls.get(call_id)
+            try_ = before.try_ + 1 if before else 1
+            self._journal.note(
+                e.ToolStarted(call_id=call_id, tool=name or call_id, arguments=shown, effect=effect, key=key, try_=try_)
+            )
+            if effect is Effect.WRITE:
+                await self._journal.sync()
+            context = CallContext(run_id=self.run.id, call_id=call_id, idempotency_key=key, try_=try_)
+            finished = await self._perform(context, function, arguments, options or {}, timeout)
+            self._journal.note(finished)
+        return _replay(self.state.calls[call_id])
+
+    def _known(self, call_id: str, arguments: object) -> Call | None:
+        """What is recorded of the call, here or (a success, or an unknown outcome) in the past."""
+        known = self.state.calls.get(call_id)
+        if known is None:
+            known = self._past.call(call_id)
+            if known and known.finished and not known.ok and not known.unknown:
+                return None  # it failed: this is the retry
+        if known and known.arguments != arguments:
+            raise ReplayMismatch(call_id=call_id, recorded=_short(known.arguments), called=_short(arguments))
+        return known
+
+    async def _may_call_again(
+        self, call_id: str, name: str, known: Call, arguments: object, check: Check | None
+    ) -> bool:
+        """Whether a call that was interrupted is to be made (again). If not, its result is recorded."""
+        if known.effect is not Effect.WRITE:
+            return True
+        finished = await _decide(call_id, known.key, check)
+        if finished is None:
+            return True
+        if call_id not in self.state.calls:  # it was interrupted in the past: this run has it in its journal too
+            started = e.ToolStarted(
+                call_id=call_id, tool=name or call_id, arguments=arguments, effect=known.effect, key=known.key
+            )
+            self._journal.note(started)
+        self._journal.note(finished)
+        return False
+
+    async def _perform(
+        self,
+        context: CallContext,
+        function: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        options: Mapping[str, Any],
+        timeout: float | None,
+    ) -> e.ToolFinished:
+        token = _current_call.set(context)
+        try:
+            async with _deadline(self._clock, timeout):
+                result = await _invoke(function, arguments, options)
+        except RuleBroken as error:
+            self.broken = error
+            raise
+        except Exception as error:
+            message = str(error) or type(error).__name__
+            if isinstance(error, TimeoutError) and timeout is not None:
+                message = f"gave no result within {timeout} s"
+            return e.ToolFinished(
+                call_id=context.call_id, ok=False, error=Failure(kind=type(error).__name__, message=message)
+            )
+        finally:
+            _current_call.reset(token)
+        return _finished(context.call_id, result)
+
+    def _key(self, call_id: str) -> str:
+        """The same for every try of the same call of the same run."""
+        return hashlib.sha256(f"{self.run.id}/{call_id}".encode()).hexdigest()[:32]
+
+    # Time
+
+    async def sleep(self, call_id: str, seconds: float) -> None:
+        """Wait for a time, counted from when it was first recorded; parked, it costs nothing."""
+        with self._rules():
+            self.gate.pass_by(call_id)
+        past = self._past.call(call_id)
+        if past and past.finished:
+            return
+        async with self._entered(call_id):
+            if call_id not in self.state.calls:
+                arguments = {"until": self._clock.now_ms() + int(seconds * 1000)}
+                self._journal.note(
+                    e.ToolStarted(call_id=call_id, tool="sleep", arguments=arguments, effect=Effect.READ)
+                )
+        call = self.state.calls[call_id]
+        if not call.finished:
+            assert isinstance(call.arguments, dict)
+            until = call.arguments["until"]
+            timer = self._clock.call_later(max(0, until - self._clock.now_ms()) / 1000, self.gate.stir)
+            try:
+                while self._clock.now_ms() < until:
+                    await self.gate.block(call_id, Waits.TIMER, until)
+            finally:
+                timer.cancel()
+            if not call.finished:
+                self._journal.note(_finished(call_id, None))
+
+    # People
+
+    async def ask(
+        self,
+        call_id: str,
+        *,
+        kind: Waits = Waits.INPUT,
+        title: str = "",
+        schema: dict[str, object] | None = None,
+        expires_in: float | None = None,
+    ) -> object:
+        """Open a ticket, wait until it is closed, give the answer."""
+        with self._rules():
+            self.gate.pass_by(call_id)
+        ticket = self.state.ticket_of_call.get(call_id) or self._past.ticket(call_id)
+        if ticket is None:
+            async with self._entered(call_id):
+                opened = e.TicketOpened(
+                    ticket_id=new_id("tkt"),
+                    kind=kind,
+                    call_id=call_id,
+                    title=title,
+                    schema=schema,
+                    expires_at=None if expires_in is None else self._clock.now_ms() + int(expires_in * 1000),
+                )
+                await self._journal.record(opened)
+            ticket = self.state.ticket_of_call[call_id]
+        while ticket.decision is None:
+            await self.gate.block(call_id, kind)
+        return _answer(call_id, ticket)
+
+    # Children
+
+    async def start_child(self, call_id: str, request: Request, *, background: bool = False) -> ChildHandle:
+        """Start a child run, once."""
+        with self._rules():
+            self.gate.pass_by(call_id)
+        child = self.state.children.get(call_id) or self._past.child(call_id)
+        if child is None:
+            async with self._entered(call_id):
+                submit = self._submitter.prepare_child(request, self.run, call_id)
+                started = e.ChildStarted(
+                    call_id=call_id, run_id=submit.run.id, target=submit.run.target, background=background
+                )
+                await self._journal.record(started, children=(submit,))
+            child = self.state.children[call_id]
+        elif child.target != request.target:
+            self.broken = ReplayMismatch(call_id=call_id, recorded=child.target, called=request.target)
+            raise self.broken
+        return ChildHandle(child.run_id, call_id, self)
+
+    async def child_outcome(self, call_id: str) -> Outcome:
+        """Wait for a child; give how it ended."""
+        return await self._read_outcome((await self._child_end(call_id)).run_id)
+
+    async def _child_end(self, call_id: str) -> Child:
+        """Wait until a child has ended: a foreground one in memory for a while, then parked."""
+        child = self.state.children.get(call_id) or self._past.child(call_id)
+        assert child
+        while not child.status.terminal:
+            await self.gate.block(call_id, Waits.CHILDREN, in_memory=not child.background)
+        self.gate.pass_by(call_id)
+        return child
+
+    async def child(self, call_id: str, request: Request) -> object:
+        """Run a child and give its output."""
+        handle = await self.start_child(call_id, request)
+        outcome = await handle.outcome()
+        if outcome.status is not Status.COMPLETED:
+            raise ChildFailed(
+                call_id=call_id,
+                run_id=handle.run_id,
+                status=outcome.status,
+                reason=outcome.reason,
+                message=outcome.error.message if outcome.error else "",
+            )
+        return outcome.output
+
+    async def children_end(self) -> None:
+        """Wait for all children that still run."""
+        for call_id in list(self.state.open_children):
+            await self._child_end(call_id)
+
+    # The rules of durable code
+
+    @contextlib.contextmanager
+    def _rules(self) -> Iterator[None]:
+        """A broken rule ends the run, also when the code catches the error."""
+        try:
+            yield
+        except RuleBroken as error:
+            self.broken = self.broken or error
+            raise
+
+    @contextlib.asynccontextmanager
+    async def _entered(self, call_id: str) -> Any:
+        """While an operation is under way nothing parks. One that begins while the run is held waits first."""
+        while self.held:
+            await self.gate.block(call_id, Waits.PAUSED)
+        self.gate.enter(call_id)
+        self._under_way.add(call_id)
+        try:
+            yield
+        finally:
+            self._under_way.discard(call_id)
+            self.gate.leave()
+
+
+def _as_json(arguments: tuple[Any, ...], options: Mapping[str, Any], what: str) -> object:
+    """What a call is given, as JSON would hold it: so that a replay can be compared with the record."""
+    given: object = {"args": arguments, **options} if options else list(arguments)
+    try:
+        return msgspec.json.decode(e.encode_json(given, what))
+    except NotStorable as error:
+        raise RuleBroken(problem=str(error)) from None
+
+
+def _finished(call_id: str, result: object, *, checked: bool = False) -> e.ToolFinished:
+    try:
+        stored = msgspec.json.decode(e.encode_json(result, f"The result of step {call_id}"))
+    except NotStorable as error:
+        return e.ToolFinished(call_id=call_id, ok=False, error=Failure(kind="NotStorable", message=str(error)))
+    return e.ToolFinished(call_id=call_id, ok=True, result=stored, checked=checked)
+
+
+async def _decide(call_id: str, key: str, check: Check | None) -> e.ToolFinished | None:
+    """What became of an interrupted write: its check says; without one nobody can tell. None: it did not happen."""
+    if check is None:
+        return _unknown(call_id, "interrupted, and nobody can tell whether it took effect")
+    try:
+        done = await check(key)
+    except Exception as error:
+        return _unknown(call_id, f"interrupted, and its check failed: {error}")
+    return _finished(call_id, done.result, checked=True) if done else None
+
+
+def _unknown(call_id: str, why: str) -> e.ToolFinished:
+    return e.ToolFinished(call_id=call_id, ok=False, unknown=True, error=Failure(kind="unknown", message=why))
+
+
+def _replay(call: Call) -> Any:
+    """What a recorded call gave: its result, or its error again."""
+    if call.ok:
+        return call.result
+    if call.unknown:
+        raise OutcomeUnknown(call_id=call.call_id, key=call.key)
+    error = call.error or Failure(kind="error", message="")
+    raise StepFailed(call_id=call.call_id, kind=error.kind, message=error.message)
+
+
+def _answer(call_id: str, ticket: Ticket) -> object:
+    if ticket.decision in ("answered", "approved"):
+        return ticket.value
+    raise TicketRefused(call_id=call_id, ticket_id=ticket.ticket_id, decision=ticket.decision)
+
+
+def _short(value: object) -> str:
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= 200 else f"{text[:200]}…"
+
+
+async def _invoke(function: Callable[..., Any], arguments: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
+    """Async functions here; others in a thread, so that they do not hold up the loop."""
+    if inspect.iscoroutinefunction(function):
+        return await function(*arguments, **options)
+    result = await asyncio.to_thread(function, *arguments, **options)
+    return await result if inspect.isawaitable(result) else result
+
+
+@contextlib.asynccontextmanager
+async def _deadline(clock: Clock, seconds: float | None) -> Any:
+    """Like asyncio.timeout, on the engine's clock."""
+    if seconds is None:
+        yield
+        return
+    task = asyncio.current_task()
+    assert task
+    struck = False
+
+    def strike() -> None:
+        nonlocal struck
+        struck = True
+        task.cancel()
+
+    timer = clock.call_later(seconds, strike)
+    try:
+        yield
+    except asyncio.CancelledError:
+        if struck and task.uncancel() <= 0:
+            raise TimeoutError from None
+        raise
+    finally:
+        timer.cancel()

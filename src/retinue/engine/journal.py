@@ -1,0 +1,156 @@
+"""The journal of one attempt: what is noted is in the state at once and on disk soon, in order.
+
+When the run is held by somebody else, or the database refuses, `error` says so and whoever writes is left by `Lost`:
+no code of a run can catch that and go on.
+
+`note` returns at once; `record` and `sync` return when everything noted so far is on disk. What is noted while
+an append is under way goes into the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+
+from retinue.core import events as e
+from retinue.core.run import RunState
+from retinue.engine.codec import Codec
+from retinue.errors import (
+    DatabaseFull,
+    DatabaseLocked,
+    DatabaseUnavailable,
+    Lost,
+    RetinueError,
+)
+from retinue.ports.clock import Clock
+from retinue.ports.store import Append, Draft, RunRow, Store, Submit
+
+# The database may come back; what a step did must not be forgotten because it was away.
+WAIT_OUT = (DatabaseFull, DatabaseLocked, DatabaseUnavailable)
+LONGEST_PAUSE = 2.0
+
+
+class Journal:
+    """Appends to one run as one attempt."""
+
+    def __init__(self, store: Store, codec: Codec, clock: Clock, row: RunRow, state: RunState) -> None:
+        self._store, self._codec, self._clock = store, codec, clock
+        self._run_id, self._attempt = row.id, row.attempt
+        self.state = state
+        self._stored_seq = state.seq
+        self._drafts: list[Draft] = []
+        self._children: list[Submit] = []
+        self._turn = asyncio.Lock()
+        self._background: asyncio.Task[None] | None = None
+        self._scheduled = False
+        self.error: RetinueError | None = None
+        self.on_error: Callable[[], None] = lambda: None
+
+    def note(self, *events: e.EventData, children: tuple[Submit, ...] = ()) -> None:
+        """Take events into the state; they go to disk with the next append, soon at the latest."""
+        if self.error:
+            raise Lost
+        for data in events:
+            draft = self._codec.encode(data)
+            self._apply(data)
+            self._drafts.append(draft)
+        self._children += children
+        if not self._scheduled:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._flush_soon)
+
+    async def record(self, *events: e.EventData, children: tuple[Submit, ...] = ()) -> None:
+        """Note events and wait until they are on disk."""
+        self.note(*events, children=children)
+        await self.sync()
+
+    async def sync(self) -> None:
+        """Wait until all that was noted is on disk."""
+        await asyncio.sleep(0)  # what begins at the same moment goes into the same append
+        async with self._turn:
+            if self.error:
+                raise Lost
+            await self._append()
+
+    async def park(self, waiting: e.RunWaiting, signal_seen: int) -> bool:
+        """Park the run, with what is noted; False when a signal came first, and the run goes on."""
+        async with self._turn:
+            if self.error:
+                raise Lost
+            parked = await self._append(self._codec.encode(waiting), signal_seen=signal_seen)
+            if parked:
+                self._apply(waiting)
+            else:
+                await self._append()
+            return parked
+
+    async def finish(self, finished: e.RunFinished, *, cancel_children: bool) -> None:
+        """End the run, with what is noted, in one transaction."""
+        async with self._turn:
+            if self.error:
+                raise Lost
+            await self._append(self._codec.encode(finished), cancel_children=cancel_children)
+            self._apply(finished)
+
+    async def close(self, *, abandon: bool) -> None:
+        """Wait for what is under way, or give it up; write nothing more."""
+        if self._background:
+            if abandon:
+                self._background.cancel()
+            await asyncio.gather(self._background, return_exceptions=True)
+
+    def _apply(self, data: e.EventData) -> None:
+        seq = self.state.seq + 1
+        self.state.apply(e.Event(self._run_id, seq, 0, self._attempt, self._clock.now_ms(), data))
+
+    def _flush_soon(self) -> None:
+        self._scheduled = False
+        if self._drafts and not self.error and not self._turn.locked():
+            self._background = asyncio.create_task(self._flush())
+
+    async def _flush(self) -> None:
+        try:
+            await self.sync()
+        except Lost:
+            pass  # whoever writes next is told
+
+    async def _append(self, last: Draft | None = None, *, signal_seen: int = 0, cancel_children: bool = False) -> bool:
+        """Put what is noted on disk, and `last` with it. False only when a signal forbade a park: nothing was written."""
+        while self._drafts or last:
+            drafts, children = self._drafts, self._children
+            sent = [await self._codec.store_large(draft) for draft in (*drafts, *([last] if last else []))]
+            write = Append(
+                run_id=self._run_id,
+                attempt=self._attempt,
+                last_seq=self._stored_seq,
+                drafts=tuple(draft for draft, _ in sent),
+                children=tuple(children),
+                files=tuple(file for _, file in sent if file),
+                signal_seen=signal_seen,
+                cancel_children=cancel_children,
+            )
+            self._drafts, self._children = [], []
+            try:
+                done = await self._send(write)
+            except RetinueError as error:
+                self.error = error
+                self.on_error()
+                raise Lost from error
+            if not done:
+                self._drafts, self._children = drafts + self._drafts, children + self._children
+                return False
+            self._stored_seq += len(sent)
+            if last:
+                return True
+        return True
+
+    async def _send(self, write: Append) -> bool:
+        pause = 0.05
+        while True:
+            try:
+                return await self._store.append(write) is not None
+            except WAIT_OUT:
+                write = replace(write, again=True)
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, LONGEST_PAUSE)

@@ -1,0 +1,59 @@
+"""What a run knows from the run that it retries or forks: read through the source, never copied."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from retinue.core.run import Call, Child, RunState, Ticket
+from retinue.core.outcome import Status
+from retinue.engine.codec import Codec
+from retinue.errors import UnknownRun
+from retinue.ports.store import RunRow, Store
+
+PAGE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """The states of the source, its source and so on, newest first."""
+
+    states: tuple[RunState, ...]
+
+    def call(self, call_id: str) -> Call | None:
+        return next((state.calls[call_id] for state in self.states if call_id in state.calls), None)
+
+    def child(self, call_id: str) -> Child | None:
+        """A child that has completed; others are started anew."""
+        found = next((state.children[call_id] for state in self.states if call_id in state.children), None)
+        return found if found and found.status is Status.COMPLETED else None
+
+    def ticket(self, call_id: str) -> Ticket | None:
+        """A ticket that somebody has answered."""
+        found = next((s.ticket_of_call[call_id] for s in self.states if call_id in s.ticket_of_call), None)
+        return found if found and found.decision not in (None, "expired", "void") else None
+
+
+async def read_state(store: Store, codec: Codec, run_id: str, upto: int | None = None) -> RunState:
+    """The state that a run's journal says, all of it or up to a seq, with its secrets."""
+    state = RunState(run_id)
+    while page := await store.events(run_id, state.seq, PAGE):
+        for recorded in page:
+            if upto is not None and recorded.seq > upto:
+                return state
+            state.apply(await codec.used(recorded))
+        if len(page) < PAGE:
+            break
+    return state
+
+
+async def read_past(store: Store, codec: Codec, row: RunRow) -> Past:
+    """Follow the sources of a run back to the first."""
+    states: list[RunState] = []
+    source, upto = row.source_run_id, row.source_seq
+    while source and upto != 0:
+        states.append(await read_state(store, codec, source, upto))
+        before = await store.run(source)
+        if before is None:
+            raise UnknownRun(run_id=source)
+        source, upto = before.source_run_id, before.source_seq
+    return Past(tuple(states))

@@ -1,0 +1,114 @@
+"""A request to run something, made into rows: checked, described, pinned."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import msgspec
+
+from retinue.core import events as e
+from retinue.core.outcome import Durability
+from retinue.core.target import Target
+from retinue.engine.codec import Codec
+from retinue.engine.runner import Description, Runners
+from retinue.errors import BadInput, NotSupported
+from retinue.ids import new_id
+from retinue.ports.store import NewRun, RunRow, Submit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What somebody wants to be run."""
+
+    target: str
+    input: object = None
+    owner: str = ""
+    idempotency_key: str | None = None
+    priority: int = 0
+    start_at: int | None = None
+    expires_at: int | None = None
+    max_minutes: float | None = None
+    durability: Durability | None = None
+    source_run_id: str | None = None
+    source_seq: int | None = None
+
+
+def digest_of(value: object) -> str:
+    """The same for the same content."""
+    return hashlib.sha256(msgspec.json.encode(value, order="deterministic")).hexdigest()[:32]
+
+
+class Submitter:
+    """Makes a request into a run that can be stored; refuses what cannot run before anything is."""
+
+    def __init__(self, runners: Runners, codec: Codec) -> None:
+        self._runners, self._codec = runners, codec
+
+    def prepare(self, request: Request) -> Submit:
+        """A run of its own."""
+        run_id = new_id("run")
+        return self._build(request, run_id=run_id, root_id=run_id)
+
+    def prepare_child(self, request: Request, parent: RunRow, call_id: str) -> Submit:
+        """A run below another, which lends it its owner and priority."""
+        return self._build(request, run_id=new_id("run"), root_id=parent.root_id, parent=parent, call_id=call_id)
+
+    def _build(
+        self, request: Request, *, run_id: str, root_id: str, parent: RunRow | None = None, call_id: str | None = None
+    ) -> Submit:
+        target = Target.parse(request.target)
+        runner = self._runners.of(target)
+        described = runner.describe(target)
+        durability = _durability(request, described, runner.capabilities.durability, runner.platform)
+        max_minutes = request.max_minutes if request.max_minutes is not None else described.max_minutes
+        if max_minutes is not None and max_minutes <= 0:
+            raise BadInput(problem=f"max_minutes must be more than 0, not {max_minutes}.")
+        definition, requires = digest_of(described.definition), digest_of(described.requires)
+        queued = e.RunQueued(
+            target=str(target),
+            input=request.input,
+            owner=request.owner,
+            definition=definition,
+            durability=durability,
+            max_minutes=max_minutes,
+            expires_at=request.expires_at,
+            parent_id=parent.id if parent else None,
+            call_id=call_id,
+            source_run_id=request.source_run_id,
+            source_seq=request.source_seq,
+        )
+        draft = self._codec.encode(queued)
+        run = NewRun(
+            id=run_id,
+            root_id=root_id,
+            parent_id=parent.id if parent else None,
+            call_id=call_id,
+            depth=parent.depth + 1 if parent else 0,
+            owner=parent.owner if parent else request.owner,
+            target=str(target),
+            definition=definition,
+            requires=requires,
+            durability=durability.value,
+            priority=request.priority or (parent.priority if parent else 0),
+            due_at=request.start_at,
+            expires_at=request.expires_at,
+            source_run_id=request.source_run_id,
+            source_seq=request.source_seq,
+            idempotency_key=request.idempotency_key,
+            request_digest=digest_of([str(target), draft.encoded]) if request.idempotency_key else None,
+            queued=draft,
+        )
+        return Submit(
+            run=run,
+            requirement=msgspec.json.encode(described.requires).decode(),
+            definition=msgspec.json.encode(described.definition).decode(),
+        )
+
+
+def _durability(request: Request, described: Description, given: Durability, platform: str) -> Durability:
+    """What the run is promised. Nothing is downgraded: who demands more than the platform gives is refused."""
+    wanted = request.durability or described.durability
+    if wanted is Durability.EFFECTS and given is Durability.RESTART:
+        raise NotSupported(target=request.target, platform=platform, ability="promise durability: effects")
+    return given

@@ -1,0 +1,270 @@
+"""A worker claims what it can load, as much as it has slots for, and looks after its duties meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from retinue.engine.attempt import Attempt, Services
+from retinue.engine.hub import TICK_SECONDS
+from retinue.errors import RetinueError, StoreClosed, StoreError
+from retinue.ids import new_id
+from retinue.ports.store import Claim, Claimed, LetGo, Renew, WakeDue, WorkerDied, WorkerRow
+
+log = logging.getLogger("retinue")
+
+LEASE_MS = 30_000
+RENEW_SECONDS = 10.0
+LOOK_SECONDS = 0.25
+MOST_AT_ONCE = 64
+
+
+class Worker:
+    """Runs what is queued, until it is stopped."""
+
+    def __init__(self, services: Services, *, concurrency: int = 100, owner_limit: int | None = None) -> None:
+        self._services, self._owner_limit = services, owner_limit
+        self.row = this_process(concurrency)
+        self.attempts: dict[str, Attempt] = {}
+        self._free = concurrency
+        self._loadable: set[str] = set()
+        self._seen: set[str] = set()
+        self._strangers: set[str] = set()
+        self._stopping = asyncio.Event()
+        self._wake = services.hub.queued
+
+    @property
+    def id(self) -> str:
+        return self.row.id
+
+    def can_load(self, digest: str) -> None:
+        """What was described in this process can be loaded here."""
+        self._seen.add(digest)
+        self._loadable.add(digest)
+
+    async def run(self) -> None:
+        """Work until `stop`."""
+        await self._patiently(self.renew)
+        async with asyncio.TaskGroup() as tasks:
+            duties = [
+                tasks.create_task(self._mind_time()),
+                tasks.create_task(self._keep_lease()),
+                tasks.create_task(self._look()),
+            ]
+            await self._claim_all(tasks)
+            for duty in duties:
+                duty.cancel()
+
+    async def stop(self, grace: float = 10.0) -> None:
+        """Claim nothing more, leave each run at its next safe point, give all back."""
+        self._stopping.set()
+        self._wake.set()
+        for attempt in list(self.attempts.values()):
+            attempt.release()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(grace):
+                while self.attempts:
+                    await asyncio.sleep(0.01)
+
+    async def let_go(self) -> None:
+        """Give back whatever is still held: the lease ends now and not in half a minute."""
+        with suppress(RetinueError):
+            await self._services.store.let_go(LetGo(worker_id=self.id))
+
+    # Claiming
+
+    async def _claim_all(self, tasks: asyncio.TaskGroup) -> None:
+        while not self._stopping.is_set():
+            self._wake.clear()
+            claimed = await self.claim()
+            for one in claimed:
+                self._begin(one, tasks)
+            if not claimed and not await self.learn():
+                await self._rest()
+
+    async def _rest(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_SECONDS):
+                await self._wake.wait()
+
+    async def claim(self) -> list[Claimed]:
+        """Take what there are slots for."""
+        if self._free <= 0:
+            return []
+        write = Claim(
+            worker_id=self.id,
+            limit=min(self._free, MOST_AT_ONCE),
+            requires=tuple(self._loadable),
+            owner_limit=self._owner_limit,
+        )
+        try:
+            return await self._services.store.claim(write)
+        except StoreClosed:
+            self._stopping.set()
+        except StoreError as error:
+            log.warning("claiming failed: %s", error)
+            await asyncio.sleep(LOOK_SECONDS)
+        return []
+
+    async def learn(self) -> bool:
+        """Try each set of requirements that was never seen here, once. Whether there is a new one that can be loaded."""
+        try:
+            unseen = await self._services.store.unseen_requirements(sorted(self._seen))
+        except StoreError:
+            return False
+        for digest, data in unseen.items():
+            self._seen.add(digest)
+            if self._services.runners.can_load(msgspec.json.decode(data)):
+                self._loadable.add(digest)
+        return not self._loadable.isdisjoint(unseen)
+
+    def _begin(self, claimed: Claimed, tasks: asyncio.TaskGroup) -> None:
+        self._free -= 1
+        attempt = Attempt(self._services, claimed, self._slot)
+        self.attempts[claimed.row.id] = attempt
+        tasks.create_task(self._execute(attempt))
+
+    async def _execute(self, attempt: Attempt) -> None:
+        try:
+            await attempt.execute()
+        except Exception:
+            log.exception("run %s: the attempt failed", attempt.row.id)
+        finally:
+            if self.attempts.get(attempt.row.id) is attempt:
+                del self.attempts[attempt.row.id]
+            attempt.give_slot_back()
+
+    def _slot(self, change: int) -> None:
+        """A run that waits in memory gives its slot back; when it goes on it takes one at once, even if none is free:
+        it could not wait for one without holding up those that wait for it."""
+        self._free += change
+        if change > 0:
+            self._wake.set()
+
+    # Duties, each with a step that can be called alone
+
+    async def _mind_time(self) -> None:
+        """Each second, and sooner when something is due sooner."""
+        tick, clock = self._services.hub.tick, self._services.clock
+        while True:
+            timer = clock.call_later(TICK_SECONDS, tick.set)
+            await tick.wait()
+            tick.clear()
+            timer.cancel()
+            await self._patiently(self.duty)
+
+    async def _keep_lease(self) -> None:
+        while True:
+            await self._services.clock.sleep(RENEW_SECONDS)
+            await self._patiently(self.renew)
+
+    async def _patiently(self, step: Callable[[], Awaitable[None]]) -> None:
+        """One pass of a duty; one that fails does not end the worker."""
+        try:
+            await step()
+        except StoreClosed:
+            self._stopping.set()
+        except Exception as error:
+            log.warning("%s failed: %s", step.__qualname__, error)
+
+    async def renew(self) -> None:
+        """Prolong the lease; give back what the database says is held here and is not."""
+        held = await self._services.store.renew(Renew(worker=self.row, lease_ms=LEASE_MS))
+        strangers = set(held) - set(self.attempts)
+        if lost := tuple(strangers & self._strangers):
+            await self._services.store.let_go(LetGo(worker_id=self.id, run_ids=lost))
+        self._strangers = strangers
+
+    async def duty(self) -> None:
+        """Wake what waits for a time, end what has expired, free what dead neighbours hold."""
+        store = self._services.store
+        await store.wake_due(WakeDue())
+        for run_id in await store.expired():
+            await self.end(run_id)
+        for worker in await store.workers():
+            if worker.lease_until and worker.id != self.id and is_dead(worker, self.row):
+                await store.worker_died(WorkerDied(worker_id=worker.id))
+
+    async def end(self, run_id: str) -> None:
+        """End a run that nobody runs: it was cancelled, or its time is over."""
+        await end_run(self._services, self.id, run_id)
+
+    async def _look(self) -> None:
+        """What was said to runs here by other processes, and what a hurried commit told before the run was there."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            if self.attempts:
+                await self._patiently(self.look)
+
+    async def look(self) -> None:
+        for run_id, (_, signal_seq) in (await self._services.store.held(self.id)).items():
+            attempt = self.attempts.get(run_id)
+            if attempt and not attempt.has_seen(signal_seq):
+                attempt.signalled()
+
+
+async def end_run(services: Services, worker_id: str, run_id: str) -> None:
+    """Claim a queued or waiting run only to end it, whatever it requires."""
+    for claimed in await services.store.claim(Claim(worker_id=worker_id, limit=1, run_id=run_id)):
+        await Attempt(services, claimed, lambda change: None).execute()
+
+
+def this_process(concurrency: int) -> WorkerRow:
+    """Who this worker is, so that others on the same host can see whether it lives."""
+    return WorkerRow(
+        id=new_id("wrk"),
+        host=socket.gethostname(),
+        boot_id=_boot_id(),
+        pid=os.getpid(),
+        process_started=_process_started(os.getpid()) or "",
+        concurrency=concurrency,
+        started_at=0,
+        lease_until=0,
+    )
+
+
+def is_dead(worker: WorkerRow, here: WorkerRow) -> bool:
+    """Whether a worker is surely gone: on this host, of an earlier boot, or its process is no more."""
+    if worker.host != here.host:
+        return False
+    if worker.boot_id != here.boot_id:
+        return True
+    return _process_started(worker.pid) != worker.process_started
+
+
+def _boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def _process_started(pid: int) -> str | None:
+    """When a process began, in a form that differs when its number is used again; None if there is none."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except FileNotFoundError:
+        if Path("/proc/self/stat").exists():
+            return None
+        return _exists(pid)
+    except OSError:
+        return _exists(pid)
+    return None if fields[0] == "Z" else fields[19]
+
+
+def _exists(pid: int) -> str | None:
+    """Where there is no /proc: only that the process is there."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return None
+    except PermissionError:
+        pass
+    return "there"

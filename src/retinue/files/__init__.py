@@ -1,0 +1,1 @@
+"""Where what is too large for a journal is kept."""

@@ -1,0 +1,181 @@
+"""The one API of the system. Every door calls it; it is the only way in."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+
+
+import msgspec
+
+from retinue.core.delta import Delta
+from retinue.core.events import Event, RunFinished, RunQueued, encode_json
+from retinue.core.outcome import Outcome, Status
+from retinue.core.target import Target
+from retinue.engine.attempt import Services, read_outcome
+from retinue.engine.follow import Follower
+from retinue.engine.submit import Request
+from retinue.engine.worker import Worker
+from retinue.errors import BadInput, NotSupported, TicketEnded, UnknownRun, UnknownTicket
+from retinue.ports.store import Cancel, RunRow, Signal, TicketRow
+
+
+class Service:
+    """Submit, look at, and talk to runs."""
+
+    def __init__(self, services: Services, worker: Worker) -> None:
+        self._services, self._store, self._worker = services, services.store, worker
+        self._follower = Follower(services.store, services.hub, services.codec)
+        self._registered = False
+
+    # Submitting
+
+    async def submit(self, request: Request) -> str:
+        """Store a queued run; it is on disk when its id is given. The same key and request give the same run."""
+        write = self._services.submitter.prepare(request)
+        self._worker.can_load(write.run.requires)
+        return await self._store.submit(write)
+
+    async def retry(self, run_id: str, *, fresh: bool = False) -> str:
+        """A new run that reuses every recorded success of an ended one; with `fresh`, nothing."""
+        row = await self.run(run_id)
+        if not row.status.terminal:
+            raise BadInput(problem=f"Run {run_id} is {row.status}: only a run that has ended can be retried.")
+        return await self._again(row, 0 if fresh else row.last_seq)
+
+    async def fork(self, run_id: str, at: int) -> str:
+        """A new run that has what another had recorded up to a seq as its past."""
+        row = await self.run(run_id)
+        if not 1 <= at <= row.last_seq:
+            raise BadInput(problem=f"Run {run_id} has the events 1 to {row.last_seq}; it cannot be forked at {at}.")
+        return await self._again(row, at)
+
+    async def _again(self, row: RunRow, seq: int) -> str:
+        first = (await self._store.events(row.id, 0, 1))[0]
+        queued = (await self._services.codec.used(first)).data
+        assert isinstance(queued, RunQueued)
+        request = Request(
+            target=row.target,
+            input=queued.input,
+            owner=row.owner,
+            priority=row.priority,
+            max_minutes=queued.max_minutes,
+            source_run_id=row.id,
+            source_seq=seq,
+        )
+        return await self.submit(request)
+
+    # Looking
+
+    async def run(self, run_id: str) -> RunRow:
+        row = await self._store.run(run_id)
+        if row is None:
+            raise UnknownRun(run_id=run_id)
+        return row
+
+    async def runs(self, *, status: str | None = None, before: str | None = None, limit: int = 50) -> list[RunRow]:
+        return await self._store.runs(status=status, before=before, limit=limit)
+
+    async def tree(self, run_id: str) -> list[RunRow]:
+        """The runs of the tree that a run is in."""
+        return await self._store.tree((await self.run(run_id)).root_id)
+
+    def follow(self, run_id: str, after: int = 0, *, tree: bool = False) -> AsyncIterator[Event | Delta]:
+        """The events after a place, then live ones and deltas, until the run has ended."""
+        return self._follower.follow(run_id, after, tree=tree)
+
+    async def events(self, run_id: str, after: int = 0, limit: int = 500) -> list[Event]:
+        """A page of the journal."""
+        await self.run(run_id)
+        return [await self._services.codec.shown(stored) for stored in await self._store.events(run_id, after, limit)]
+
+    async def outcome(self, run_id: str) -> Outcome:
+        """Wait until a run has ended; give how."""
+        row = await self.run(run_id)
+        if not row.status.terminal:
+            async with aclosing(self._follower.follow(run_id, row.last_seq)) as events:  # type: ignore[type-var]
+                async for event in events:
+                    if isinstance(event, Event) and isinstance(event.data, RunFinished):
+                        break
+        return await read_outcome(self._store, self._services.codec, run_id)
+
+    # Talking to a run
+
+    async def cancel(self, run_id: str, *, message: str = "", by: str = "") -> None:
+        """Stop a run and all that runs below it. What runs is told; what does not run is ended here, deepest first."""
+        data = encode_json({"message": message, "by": by}, "The message").decode()
+        reached = await self._store.cancel(Cancel(run_id=run_id, data=data))
+        for below, status in sorted(reached.items(), reverse=True):
+            if status is not Status.RUNNING:
+                await self._end(below)
+
+    async def _end(self, run_id: str) -> None:
+        """End a run that no worker holds. The claim for that has a lease, in case this process dies in between."""
+        if not self._registered:
+            await self._worker.renew()
+            self._registered = True
+        await self._worker.end(run_id)
+
+    async def pause(self, run_id: str) -> None:
+        """Let what is under way end, start nothing more, and wait for `resume`."""
+        await self._say(run_id, "pause", {})
+
+    async def resume(self, run_id: str) -> None:
+        """Go on after a pause."""
+        await self._say(run_id, "resume", {}, wakes_paused=True)
+
+    async def steer(self, run_id: str, text: str, *, by: str = "") -> None:
+        """Give a run a hint, for its next turn."""
+        row = await self.run(run_id)
+        runner = self._services.runners.of(Target.parse(row.target))
+        if not runner.capabilities.steer:
+            raise NotSupported(target=row.target, platform=runner.platform, ability="be steered")
+        await self._say(run_id, "steer", {"text": text, "by": by})
+
+    async def tickets(self, *, root_id: str | None = None, status: str | None = "open") -> list[TicketRow]:
+        return await self._store.tickets(root_id=root_id, status=status)
+
+    async def answer(
+        self, ticket_id: str, value: object = None, *, decision: str = "answered", message: str = "", by: str = ""
+    ) -> None:
+        """Close a ticket: `answered` and `approved` give its run the value, `denied` refuses."""
+        if decision not in ("answered", "approved", "denied"):
+            raise BadInput(problem=f"A decision is answered, approved or denied, not {decision!r}.")
+        ticket = await self._store.ticket(ticket_id)
+        if ticket is None:
+            raise UnknownTicket(ticket_id=ticket_id)
+        if ticket.status != "open":
+            raise TicketEnded(ticket_id=ticket_id, decision=ticket.decision or ticket.status)
+        if decision == "answered":
+            _check_answer(ticket, value)
+        said = {"ticket_id": ticket_id, "decision": decision, "value": value, "message": message, "by": by}
+        await self._say(ticket.run_id, "answer", said, ticket_id=ticket_id)
+
+    async def _say(
+        self,
+        run_id: str,
+        kind: str,
+        data: dict[str, object],
+        *,
+        ticket_id: str | None = None,
+        wakes_paused: bool = False,
+    ) -> None:
+        encoded = encode_json(data, f"The {kind}").decode()
+        await self._store.signal(
+            Signal(run_id=run_id, kind=kind, data=encoded, ticket_id=ticket_id, wakes_paused=wakes_paused)
+        )
+
+
+def _check_answer(ticket: TicketRow, value: object) -> None:
+    """An answer fits the schema that the ticket was opened with."""
+    schema = msgspec.json.decode(ticket.data).get("schema")
+    if not schema:
+        return
+    import jsonschema_rs
+
+    errors = [
+        f"{'/'.join(map(str, error.instance_path)) or 'the answer'}: {error.message}"
+        for error in jsonschema_rs.validator_for(schema).iter_errors(value)
+    ]
+    if errors:
+        raise BadInput(problem=f"The answer to {ticket.id} does not fit its schema: {'; '.join(errors)}.")

@@ -1,0 +1,1 @@
+"""How a database gets from one schema to the next (Alembic)."""

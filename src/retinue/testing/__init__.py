@@ -1,0 +1,1 @@
+"""What tests of agents need: a clock that is set by hand."""
