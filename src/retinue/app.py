@@ -71,11 +71,14 @@ class Run:
         """What it, and all below it, wait for people to decide or answer."""
         return await self._service.tickets(root_id=(await self.row()).root_id)
 
-    async def retry(self, *, fresh: bool = False) -> Run:
-        return Run(await self._service.retry(self.id, fresh=fresh), self._service)
+    async def retry(self, *, fresh: bool = False, idempotency_key: str | None = None) -> Run:
+        """A new run that goes on where this one failed; with `fresh`, from nothing."""
+        retried = await self._service.retry(self.id, fresh=fresh, idempotency_key=idempotency_key)
+        return Run(retried, self._service)
 
-    async def fork(self, at: int) -> Run:
-        return Run(await self._service.fork(self.id, at), self._service)
+    async def fork(self, at: int, *, idempotency_key: str | None = None) -> Run:
+        """A new run whose past is what this one had recorded up to a seq."""
+        return Run(await self._service.fork(self.id, at, idempotency_key=idempotency_key), self._service)
 
 
 class Retinue:

@@ -36,21 +36,21 @@ class Service:
         self._worker.can_load(write.run.requires)
         return await self._store.submit(write)
 
-    async def retry(self, run_id: str, *, fresh: bool = False) -> str:
+    async def retry(self, run_id: str, *, fresh: bool = False, idempotency_key: str | None = None) -> str:
         """A new run that reuses every recorded success of an ended one; with `fresh`, nothing."""
         row = await self.run(run_id)
         if not row.status.terminal:
             raise BadInput(problem=f"Run {run_id} is {row.status}: only a run that has ended can be retried.")
-        return await self._again(row, 0 if fresh else row.last_seq)
+        return await self._again(row, 0 if fresh else row.last_seq, idempotency_key)
 
-    async def fork(self, run_id: str, at: int) -> str:
+    async def fork(self, run_id: str, at: int, *, idempotency_key: str | None = None) -> str:
         """A new run that has what another had recorded up to a seq as its past."""
         row = await self.run(run_id)
         if not 1 <= at <= row.last_seq:
             raise BadInput(problem=f"Run {run_id} has the events 1 to {row.last_seq}; it cannot be forked at {at}.")
-        return await self._again(row, at)
+        return await self._again(row, at, idempotency_key)
 
-    async def _again(self, row: RunRow, seq: int) -> str:
+    async def _again(self, row: RunRow, seq: int, idempotency_key: str | None) -> str:
         first = (await self._store.events(row.id, 0, 1))[0]
         queued = (await self._services.codec.used(first)).data
         assert isinstance(queued, RunQueued)
@@ -62,6 +62,7 @@ class Service:
             max_minutes=queued.max_minutes,
             source_run_id=row.id,
             source_seq=seq,
+            idempotency_key=idempotency_key,
         )
         return await self.submit(request)
 

@@ -143,7 +143,8 @@ class RunContext:
                 raise NestedStep(call_id=call_id, outer=outer.call_id)
             shown = _as_json(arguments, options or {}, f"The arguments of step {call_id}")
             known = self._known(call_id, shown)
-            if known and known.finished and not (known.unknown and call_id not in self.state.calls):
+            decide_again = known and known.unknown and check and call_id not in self.state.calls
+            if known and known.finished and not decide_again:
                 self.gate.pass_by(f"step {call_id}")
                 return _replay(known)
             if call_id in self._under_way:

@@ -42,6 +42,7 @@ class Gate:
         self._check: asyncio.Handle | None = None
         self._patience = 0
         self._kind: Unwind | None = None
+        self._in_memory = True
         self.idle = False
         self.leaving: Unwind | None = None
         self.left_for: tuple[Waits, ...] = ()

@@ -283,6 +283,10 @@ class Store(Protocol):
     shared: bool
     """Whether other processes can be on the same database."""
 
+    @property
+    def commits(self) -> int:
+        """How many commits there were in this process."""
+
     def on_commit(self, listener: Callable[[Commit], None]) -> None: ...
 
     async def submit(self, write: Submit) -> str: ...

@@ -198,6 +198,7 @@ class Writer:
             self.checkpoint(when, writes)
         except Halted:
             self.halted = True
+            self.checkpoint("halted", ())
             raise
 
     def _recover(self, error: Exception) -> None:

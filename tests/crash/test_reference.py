@@ -1,0 +1,73 @@
+"""The reference run, crashed at every commit: the crash table of the design, point by point."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from retinue.core.outcome import Status
+from retinue.testing import Story, crash_everywhere, sqlite_files, unknown_calls, write_tries
+from retinue.testing.crash import Databases
+from tests.conftest import POSTGRES, Postgres
+from tests.crash.reference import scenario, world
+
+EXPECTED = [
+    *("saw tea", "did put", "did write", "did checked", "Ada", "did quick-front", "You said: hello"),
+    *("did child-beside", "cancelled", "saw mended"),
+]
+PARTS = 4
+
+
+@pytest.fixture(autouse=True)
+def _world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RETINUE_TEST_WORLD", str(tmp_path / "world"))
+
+
+@pytest.fixture(params=["sqlite", POSTGRES])
+def databases(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Databases]:
+    if request.param == "sqlite":
+        yield sqlite_files(tmp_path)
+    else:
+        server: Postgres = request.getfixturevalue("postgres")
+
+        @asynccontextmanager
+        async def database() -> AsyncIterator[str]:
+            with server.database() as url:
+                yield url
+
+        yield database
+
+
+def check(undisturbed: Story, story: Story) -> None:
+    assert story.outcome.status is Status.COMPLETED, story.outcome
+    assert isinstance(story.outcome.output, list)
+    for expected, got in zip(EXPECTED, story.outcome.output, strict=True):
+        assert got in (expected, expected.replace("did", "unknown")), f"{got!r} instead of {expected!r}"
+    unknown = unknown_calls(story)
+    for name in ("write", "quick-front", "child-beside"):
+        assert world.done(name) <= 1, f"{name} was done twice"
+        assert world.done(name) == 1 or name in unknown, f"{name} is missing and nobody knows"
+    assert world.done("checked") == world.done("put") == 1
+    assert all(tries == 1 for name, tries in write_tries(story).items() if name != "checked")
+    assert len(story.journals) == len(undisturbed.journals)
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+async def test_a_worker_that_stops_at_any_commit_loses_nothing_and_repeats_nothing(
+    databases: Databases, part: int
+) -> None:
+    report = await crash_everywhere(scenario, databases, check, part=(part, PARTS))
+    assert report.reached == report.points > 0
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+async def test_a_process_that_ends_at_any_commit_loses_nothing_and_repeats_nothing(
+    databases: Databases, part: int
+) -> None:
+    report = await crash_everywhere(
+        scenario, databases, check, processes="tests.crash.reference:scenario", part=(part, PARTS)
+    )
+    assert report.reached == report.points > 0
