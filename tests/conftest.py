@@ -22,7 +22,7 @@ POSTGRES = pytest.param("postgres", marks=pytest.mark.postgres)
 
 @dataclass
 class Postgres:
-    """A server. Creating a database there takes longer than most tests, so one that was used is emptied and used again."""
+    """A server. Creating a database takes longer than most tests, so one that was used is emptied and used again."""
 
     url: str
     numbers: Iterator[int] = field(default_factory=count)
@@ -63,8 +63,13 @@ class Postgres:
         dialect = PostgresDialect(url)
         with closing(dialect.connect()) as connection:
             tables = dialect.tables(connection) - {"alembic_version"}
-        leave = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        self.execute(leave, *(f"DELETE FROM {table}" for table in tables), url=url)
+        self.hang_up(url)
+        self.execute(*(f"DELETE FROM {table}" for table in tables), url=url)
+
+    def hang_up(self, url: str) -> None:
+        """End all connections to a database."""
+        others = "datname = current_database() AND pid <> pg_backend_pid()"
+        self.execute(f"SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE {others}", url=url)
 
 
 @pytest.fixture(scope="session")

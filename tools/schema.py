@@ -21,7 +21,10 @@ def script(dialect: Dialect) -> str:
         statements.append(str(CreateTable(table).compile(dialect=dialect)).strip())
         for index in sorted(table.indexes, key=lambda index: str(index.name)):
             statements.append(str(CreateIndex(index).compile(dialect=dialect)).strip())
-    statements.append("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)")
+    statements.append(
+        "CREATE TABLE alembic_version (\n    version_num VARCHAR(32) NOT NULL,\n"
+        "    CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)\n)"
+    )
     statements.append(f"INSERT INTO alembic_version (version_num) VALUES ('{HEAD}')")
     lines = (line.rstrip() for line in ";\n\n".join(statements).replace("\t", "    ").splitlines())
     return "\n".join(lines) + ";\n"

@@ -56,7 +56,7 @@ async def opener(url: str) -> list[str]:
 async def claimer(url: str, name: str, rest: dict[str, Any]) -> list[str]:
     store, ids = await _open(url), list[str]()
     await renew(store, name)
-    while taken := await claim(store, name, limit=3, **rest):
+    while taken := await claim(store, name, limit=1, **rest):
         ids += [claimed.row.id for claimed in taken]
     await store.close()
     return ids

@@ -10,7 +10,20 @@ from typing import Any
 from retinue.core import events as e
 from retinue.core.outcome import Reason, Status, Waits
 from retinue.ids import new_id
-from retinue.ports.store import Append, Appended, Claim, Claimed, Draft, NewRun, Renew, RunRow, Speak, Store, Submit, WorkerRow
+from retinue.ports.store import (
+    Append,
+    Appended,
+    Claim,
+    Claimed,
+    Draft,
+    NewRun,
+    Renew,
+    RunRow,
+    Speak,
+    Store,
+    Submit,
+    WorkerRow,
+)
 from retinue.store.sql import SqlStore
 
 LEASE_MS = 30_000
@@ -23,7 +36,12 @@ def draft(data: e.EventData) -> Draft:
 def new_run(**facts: Any) -> Submit:
     run_id = facts.pop("id", None) or new_id("run")
     queued = draft(e.RunQueued(target="function:shop:order"))
-    given: dict[str, Any] = {"root_id": run_id, "target": "function:shop:order", "requires": "any", "queued": queued} | facts
+    given: dict[str, Any] = {
+        "root_id": run_id,
+        "target": "function:shop:order",
+        "requires": "any",
+        "queued": queued,
+    } | facts
     return Submit(run=NewRun(id=run_id, **given))
 
 

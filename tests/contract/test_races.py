@@ -28,7 +28,7 @@ async def test_a_run_is_claimed_by_one_process(store: SqlStore) -> None:
     first, second = await race(claimer, (store.url, "wrk_1", {}), (store.url, "wrk_2", {}))
     assert sorted(first + second) == sorted(map(str, queue))
     assert {(row.attempt, row.crashes) for row in await store.runs(limit=500)} == {(1, 0)}
-    assert await types(store, first[0]) == ["run.queued", "run.started"]
+    assert await types(store, str(queue[0])) == ["run.queued", "run.started"]
 
 
 async def test_an_owners_limit_holds_for_all_processes_together(store: SqlStore) -> None:
@@ -66,8 +66,8 @@ async def test_a_run_that_parks_between_signals_of_two_processes_hears_them_all(
             heard += [(signal.kind, signal.data) for signal in new]
             if len(heard) < 200 and await run.park(Waits.INPUT, seen=len(heard)):
                 run = await _woken(store)
-    numbers = sorted(sum(await sent, []))
-    assert numbers == list(range(1, 201))
+    first, second = await sent
+    assert sorted(first + second) == list(range(1, 201))
     assert [data for kind, data in heard if kind == "a"] == [str(n) for n in range(100)]
     assert [data for kind, data in heard if kind == "b"] == [str(n) for n in range(100)]
     await gapless(store, run.id)

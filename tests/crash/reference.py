@@ -116,4 +116,3 @@ async def mend_and_retry(app: Retinue, run: Run) -> Run | None:
 
 
 scenario = Scenario(target=reference, input="tea", people=people, then=mend_and_retry, begin=world.reset)
-

@@ -304,7 +304,8 @@ class RunContext:
 
     async def child_outcome(self, call_id: str) -> Outcome:
         """Wait for a child; give how it ended."""
-        return await self._read_outcome((await self._child_end(call_id)).run_id)
+        child = await self._child_end(call_id)
+        return await self._journal.outlast(lambda: self._read_outcome(child.run_id))
 
     async def _child_end(self, call_id: str) -> Child:
         """Wait until a child has ended: a foreground one in memory for a while, then parked."""

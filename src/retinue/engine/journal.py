@@ -10,8 +10,9 @@ an append is under way goes into the next one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from typing import TypeVar
 
 from retinue.core import events as e
 from retinue.core.run import RunState
@@ -29,6 +30,7 @@ from retinue.ports.store import Append, Draft, RunRow, Store, Submit
 # The database may come back; what a step did must not be forgotten because it was away.
 WAIT_OUT = (DatabaseFull, DatabaseLocked, DatabaseUnavailable)
 LONGEST_PAUSE = 2.0
+T = TypeVar("T")
 
 
 class Journal:
@@ -131,13 +133,7 @@ class Journal:
                 cancel_children=cancel_children,
             )
             self._drafts, self._children = [], []
-            try:
-                done = await self._send(write)
-            except RetinueError as error:
-                self.error = error
-                self.on_error()
-                raise Lost from error
-            if not done:
+            if not await self._send(write):
                 self._drafts, self._children = drafts + self._drafts, children + self._children
                 return False
             self._stored_seq += len(sent)
@@ -146,11 +142,25 @@ class Journal:
         return True
 
     async def _send(self, write: Append) -> bool:
+        again = False
+
+        async def send() -> bool:
+            nonlocal again
+            this, again = replace(write, again=again), True
+            return await self._store.append(this) is not None
+
+        return await self.outlast(send)
+
+    async def outlast(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Ask the store until it answers; when it refuses, the attempt is lost."""
         pause = 0.05
         while True:
             try:
-                return await self._store.append(write) is not None
+                return await ask()
             except WAIT_OUT:
-                write = replace(write, again=True)
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
+            except RetinueError as error:
+                self.error = error
+                self.on_error()
+                raise Lost from error

@@ -32,7 +32,9 @@ EXPIRED = "SELECT id FROM runs WHERE expires_at <= ? AND status IN ('queued', 'w
 
 def run_row(row: Row) -> RunRow:
     """A row of `runs` with its columns in order; SQLite knows no truth, only numbers."""
-    return RunRow(*row[:19], Status(row[19]), row[20], bool(row[21]), *row[22:25], bool(row[25]), *row[26:])
+    values = list(row)
+    values[19], values[21], values[25] = Status(row[19]), bool(row[21]), bool(row[25])
+    return RunRow(*values)
 
 
 def runs(*, root_id: str | None, status: str | None, before: str | None, limit: int) -> tuple[str, list[object]]:

@@ -179,6 +179,9 @@ CREATE TABLE workers (
 )
  WITHOUT ROWID;
 
-CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY);
+CREATE TABLE alembic_version (
+    version_num VARCHAR(32) NOT NULL,
+    CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
+);
 
 INSERT INTO alembic_version (version_num) VALUES ('0001');

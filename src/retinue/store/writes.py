@@ -486,7 +486,8 @@ ORDER BY r.priority DESC, r.id LIMIT ?{lock}"""
 
 # Found before their trees were held, some may have been taken by somebody else since.
 _STILL = """SELECT id, attempt, owner, parent_id, status FROM runs
-WHERE (status = 'queued' OR status = 'running' AND worker_id IN (SELECT id FROM workers WHERE lease_until < ?)) AND id {in}"""
+WHERE (status = 'queued' OR status = 'running' AND worker_id IN (SELECT id FROM workers WHERE lease_until < ?))
+AND id {in}"""
 
 _FULL = """ AND (r.parent_id IS NOT NULL OR r.owner NOT IN (
 SELECT q.owner FROM runs q LEFT JOIN limits l ON l.owner = q.owner

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from retinue.models.scripted import Reply, ScriptedModel
 from retinue.testing.clock import SetClock
-from retinue.testing.crash import Report, Scenario, Story, check_laws, crash_everywhere, render, sqlite_files
-from retinue.testing.crash import unknown_calls, write_tries
+from retinue.testing.crash import (
+    Report,
+    Scenario,
+    Story,
+    check_laws,
+    crash_everywhere,
+    render,
+    sqlite_files,
+    unknown_calls,
+    write_tries,
+)
 from retinue.testing.drain import drain
 
 __all__ = [
