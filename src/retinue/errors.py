@@ -50,6 +50,8 @@ def _rebuild(kind: type[RetinueError], facts: dict[str, object]) -> RetinueError
 class BadInput(RetinueError):
     """{problem}"""
 
+    problem: str
+
 
 class UnknownRun(BadInput):
     """There is no run {run_id}. `retinue runs list` shows those that exist."""
@@ -123,33 +125,57 @@ class NotSupported(BadInput):
 class StoreError(RetinueError):
     """The database failed: {problem}"""
 
+    problem: str
+
 
 class DatabaseMissing(StoreError):
     """There is no database at {url}: {problem}. Check the folder or the URL."""
+
+    url: str
+    problem: str
 
 
 class NotADatabase(StoreError):
     """{url} is not a Retinue database: {problem}. Point RETINUE_DATABASE_URL at another file."""
 
+    url: str
+    problem: str
+
 
 class DatabaseReadOnly(StoreError):
     """The database {url} cannot be written: {problem}. Check the permissions of the file and its folder."""
+
+    url: str
+    problem: str
 
 
 class DatabaseFull(StoreError):
     """The database {url} has no room: {problem}. Free some disk space; what was accepted before is safe."""
 
+    url: str
+    problem: str
+
 
 class DatabaseLocked(StoreError):
     """The database {url} was locked by another process for {seconds} s. Find the process that holds it."""
+
+    url: str
+    seconds: float
 
 
 class DatabaseNewer(StoreError):
     """The database {url} has schema {found}, this Retinue knows up to {known}. Upgrade Retinue."""
 
+    url: str
+    found: str
+    known: str
+
 
 class DatabaseUnavailable(StoreError):
     """The database {url} cannot be reached: {problem}"""
+
+    url: str
+    problem: str
 
 
 class FileMissing(StoreError):
@@ -222,18 +248,29 @@ class TicketRefused(RunError):
 class RuleBroken(RunError):
     """{problem}"""
 
+    problem: str
+
 
 class ReplayMismatch(RuleBroken):
     """Step {call_id} was recorded with {recorded} and is now called with {called}. What steps are given must
     follow from the input and from earlier steps; did the code change, or does it read the clock or chance outside a step?"""
 
+    call_id: str
+    recorded: str
+    called: str
+
 
 class NestedStep(RuleBroken):
     """Step {call_id} was called inside step {outer}. A step is one unit: call it from the function itself."""
 
+    call_id: str
+    outer: str
+
 
 class ParkedSwallowed(RuleBroken):
     """The code went on after it was parked ({where}). Let Parked pass: do not catch BaseException, and do not use ctx in finally."""
+
+    where: str
 
 
 class Unwind(BaseException):

@@ -6,13 +6,15 @@ import asyncio
 import multiprocessing
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from itertools import count
 from threading import Barrier
 from typing import Any
 
-from retinue.errors import TicketEnded
+from retinue.errors import ChildRefused, TicketEnded
 from retinue.ports.clock import SystemClock
-from retinue.ports.store import LetGo, Signal, Store
-from retinue.store.sql import open_store
+from retinue.ports.store import Cancel, LetGo, Signal, Store
+from retinue.store import schema
+from retinue.store.sql import dialect_of, open_store
 
 from .steps import Held, claim, new_run, note, renew
 
@@ -53,6 +55,11 @@ async def opener(url: str) -> list[str]:
     return []
 
 
+async def migrator(url: str) -> None:
+    _barrier.wait()
+    await asyncio.to_thread(schema._migrate, dialect_of(url))
+
+
 async def claimer(url: str, name: str, rest: dict[str, Any]) -> list[str]:
     store, ids = await _open(url), list[str]()
     await renew(store, name)
@@ -62,9 +69,9 @@ async def claimer(url: str, name: str, rest: dict[str, Any]) -> list[str]:
     return ids
 
 
-async def signaller(url: str, run_id: str, kind: str, count: int) -> list[int]:
+async def signaller(url: str, run_id: str, kind: str, times: int) -> list[int]:
     store = await _open(url)
-    numbers = [await store.signal(Signal(run_id=run_id, kind=kind, data=str(n))) for n in range(count)]
+    numbers = [await store.signal(Signal(run_id=run_id, kind=kind, data=str(n))) for n in range(times)]
     await store.close()
     return numbers
 
@@ -107,17 +114,39 @@ async def appender(url: str, name: str, run_ids: list[str], times: int) -> int:
     return len(rows)
 
 
-async def quitter(url: str, name: str, root_id: str, times: int) -> int:
-    """Claim a tree, let go of it, again and again; in between, speak to all of it."""
+async def breeder(url: str, root_ids: list[str], cancels: bool) -> int:
+    """Cancel runs one after the other, or start children of all of them until they are cancelled."""
     store = await _open(url)
-    await renew(store, name)
+
+    async def breed(run: Held) -> int:
+        for n in count():
+            try:
+                await run.start(f"c{n}")
+            except ChildRefused:
+                return n
+        raise AssertionError
+
+    async def stop() -> int:
+        return sum([run_id in await store.cancel(Cancel(run_id=run_id)) for run_id in root_ids])
+
+    rows = [row for run_id in root_ids if (row := await store.run(run_id))]
+    runs = [Held(store, row, row.last_seq) for row in rows]
+    done = await stop() if cancels else sum(await asyncio.gather(*map(breed, runs)))
+    await store.close()
+    return done
+
+
+async def quitter(url: str, name: str, root_id: str, times: int) -> int:
+    """Claim a tree and let go of it, again and again; without a name, speak to all of it instead."""
+    store = await _open(url)
+    runs = [row.id for row in await store.tree(root_id)]
+    await renew(store, name or "wrk_0")
     for n in range(times):
-        runs = [row.id for row in await store.tree(root_id)]
-        await asyncio.gather(
-            claim(store, name),
-            *(store.signal(Signal(run_id=run_id, kind="steer")) for run_id in runs),
-            store.let_go(LetGo(worker_id=name, run_ids=tuple(runs[n % 2 :]))),
-        )
-    await store.let_go(LetGo(worker_id=name))
+        if name:
+            await claim(store, name)
+            await store.let_go(LetGo(worker_id=name, run_ids=tuple(runs) if n % 2 else None))
+            await renew(store, name)
+        else:
+            await asyncio.gather(*(store.signal(Signal(run_id=run_id, kind="steer")) for run_id in runs))
     await store.close()
     return times

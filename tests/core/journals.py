@@ -114,7 +114,7 @@ class Draft:
             self.note: True,
             self.steer: True,
             self.warn: True,
-            self.park: not self.turn_open and not self.writes_open,
+            self.park: (not self.turn_open or self.broken_off) and not self.writes_open,
             self.finish: not self.open_calls and (not self.turn_open or self.broken_off),
         }
         return [move for move, legal in may.items() if legal]

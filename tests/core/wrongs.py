@@ -223,7 +223,7 @@ def parked_while_a_write_is_under_way(draft: Draft) -> Iterator[e.EventData]:
 
 @while_running
 def parked_while_a_turn_is_open(draft: Draft) -> Iterator[e.EventData]:
-    if draft.turn_open:
+    if draft.turn_open and not draft.broken_off:
         yield WAITING
 
 

@@ -6,7 +6,8 @@ A field called `try_` is `try` in JSON.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
+from math import isfinite
 from typing import Any, ClassVar
 
 import msgspec
@@ -424,7 +425,7 @@ def as_dict(data: EventData) -> dict[str, object]:
 def encode(data: EventData) -> bytes:
     """The event's data as JSON."""
     try:
-        return _encoder.encode(as_dict(data))
+        return _checked(_encoder.encode(plain := as_dict(data)), plain)
     except (TypeError, ValueError, RecursionError) as error:
         raise NotStorable(what=f"The data of {data.type}", problem=str(error)) from None
 
@@ -441,6 +442,28 @@ def decode(type: str, data: bytes | str) -> EventData:
 def encode_json(value: object, what: str) -> bytes:
     """A value as JSON, or an error that names it."""
     try:
-        return _encoder.encode(value)
+        return _checked(_encoder.encode(value), value)
     except (TypeError, ValueError, RecursionError) as error:
         raise NotStorable(what=what, problem=str(error)) from None
+
+
+def _checked(encoded: bytes, value: object) -> bytes:
+    """The encoder writes NaN and infinities as null; who reads them back would get None."""
+    if b"null" in encoded:
+        _refuse_nan(value)
+    return encoded
+
+
+def _refuse_nan(value: object) -> None:
+    if isinstance(value, float) and not isfinite(value):
+        raise ValueError(f"{value} is no JSON number")
+    if isinstance(value, dict):
+        for item in value.values():
+            _refuse_nan(item)
+    elif isinstance(value, list | tuple | set | frozenset):
+        for item in value:
+            _refuse_nan(item)
+    elif isinstance(value, msgspec.Struct):
+        _refuse_nan(msgspec.structs.asdict(value))
+    elif is_dataclass(value):
+        _refuse_nan([getattr(value, field.name) for field in fields(value)])

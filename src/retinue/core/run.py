@@ -81,6 +81,7 @@ class RunState:
     turn: int = 0
     try_: int = 0
     turn_open: bool = False
+    broken_off: bool = False
     calls: dict[str, Call] = field(default_factory=dict)
     open_calls: dict[str, Call] = field(default_factory=dict)
     tickets: dict[str, Ticket] = field(default_factory=dict)
@@ -98,6 +99,8 @@ class RunState:
     def apply(self, event: e.Event) -> RunState:
         """Take one more event."""
         refuse = _Refusal(event)
+        if event.run_id != self.run_id:
+            refuse(f"it is of run {event.run_id}.")
         if event.seq != self.seq + 1:
             refuse(f"seq {self.seq + 1} was expected.")
         if self.outcome is not None:
@@ -149,8 +152,6 @@ def fold(run_id: str, events: Iterable[e.Event]) -> RunState:
 def _queued(state: RunState, event: e.Event, data: e.RunQueued, refuse: _Refusal) -> None:
     if state.queued is not None:
         refuse("the run is queued already.")
-    if event.attempt != 0:
-        refuse("no attempt has begun.")
     state.status, state.queued = Status.QUEUED, data
     if isinstance(data.input, str):
         state.messages.append(Message(role="user", parts=(Text(text=data.input),)))
@@ -180,7 +181,7 @@ def _waiting(state: RunState, event: e.Event, data: e.RunWaiting, refuse: _Refus
     for call in state.open_calls.values():
         if call.effect is Effect.WRITE:
             refuse(f"the write call {call.call_id} is under way.")
-    if state.turn_open:
+    if state.turn_open and not state.broken_off:
         refuse("a turn is open.")
     _take_signal(state, data.signal, refuse)
     state.status, state.waits_for, state.until = Status.WAITING, data.reasons, data.until
@@ -196,6 +197,8 @@ def _finished(state: RunState, event: e.Event, data: e.RunFinished, refuse: _Ref
         refuse("who ends a run that does not run claims it first.")
     if state.open_calls:
         refuse(f"calls have no result: {', '.join(state.open_calls)}.")
+    if state.turn_open and not state.broken_off:
+        refuse("a turn is open.")
     if data.output is not None and data.status is not Status.COMPLETED:
         refuse("only a completed run has an output.")
     _take_signal(state, data.signal, refuse)
@@ -218,7 +221,7 @@ def _turn_started(state: RunState, event: e.Event, data: e.TurnStarted, refuse: 
         refuse(f"turn {state.turn} is open.")
     if data.turn != state.turn + 1:
         refuse(f"turn {state.turn + 1} was expected.")
-    state.turn, state.try_, state.turn_open = data.turn, 1, True
+    state.turn, state.try_, state.turn_open, state.broken_off = data.turn, 1, True, False
 
 
 def _in_open_turn(state: RunState, turn: int, try_: int, refuse: _Refusal) -> None:
@@ -231,12 +234,14 @@ def _in_open_turn(state: RunState, turn: int, try_: int, refuse: _Refusal) -> No
 def _turn_interrupted(state: RunState, event: e.Event, data: e.TurnInterrupted, refuse: _Refusal) -> None:
     _in_open_turn(state, data.turn, data.try_, refuse)
     state.try_ += 1
+    state.broken_off = True
     state.usage += data.usage
 
 
 def _model_retried(state: RunState, event: e.Event, data: e.ModelRetried, refuse: _Refusal) -> None:
     _in_open_turn(state, data.turn, data.try_, refuse)
     state.try_ += 1
+    state.broken_off = False
 
 
 def _model_responded(state: RunState, event: e.Event, data: e.ModelResponded, refuse: _Refusal) -> None:
@@ -282,10 +287,15 @@ def _tool_refused(state: RunState, event: e.Event, data: e.ToolRefused, refuse: 
 
 def _add_result(state: RunState, result: ToolResult) -> None:
     """Results of one turn's calls are one message, in the order in which they came."""
+    if not state.messages:
+        return
     last = state.messages[-1]
+    asking = state.messages[-2] if last.role == "tool" else last
+    if not any(isinstance(part, ToolCall) and part.call_id == result.call_id for part in asking.parts):
+        return
     if last.role == "tool":
         state.messages[-1] = Message(role="tool", parts=(*last.parts, result))
-    elif any(isinstance(part, ToolCall) and part.call_id == result.call_id for part in last.parts):
+    else:
         state.messages.append(Message(role="tool", parts=(result,)))
 
 
@@ -381,10 +391,11 @@ _APPLY: dict[type[e.EventData], Callable[[RunState, e.Event, Any, _Refusal], Non
 def closing(state: RunState, cause: str, text: str = "", thinking: str = "") -> list[e.EventData]:
     """What must be recorded before a run can end while calls or a turn are open: nothing is left without a result.
 
-    `text` and `thinking` are what the open turn has said so far.
+    `text` and `thinking` are what the open turn has said so far. Of a turn that broke off before and has said nothing
+    since, there is nothing more to record.
     """
     ends: list[e.EventData] = []
-    if state.turn_open:
+    if state.turn_open and (text or thinking or not state.broken_off):
         ends.append(interruption(state, cause, text, thinking))
     for call in state.open_calls.values():
         unknown = call.effect is Effect.WRITE

@@ -12,6 +12,8 @@ import msgspec
 
 OPEN = "${secret:"
 SHORTEST = 6
+_name_of = re.compile(r"[A-Za-z0-9_.-]+")
+_string = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"')
 _reference = re.compile(r"\$\{secret:([A-Za-z0-9_.-]*)\}")
 
 
@@ -21,21 +23,31 @@ class Secrets:
     def __init__(self, values: Mapping[str, str] | None = None) -> None:
         self._values = dict(values or {})
         for name, value in self._values.items():
+            if not _name_of.fullmatch(name):
+                raise ValueError(f"a secret's name is made of letters, digits and _ . -, not {name!r}")
             if len(value) < SHORTEST:
                 raise ValueError(
                     f"secret {name} is too short to be told from ordinary text ({SHORTEST} characters at least)"
                 )
         self._names = {_in_json(value): name for name, value in self._values.items()}
         longest_first = sorted(self._names, key=len, reverse=True)
-        self._pattern = re.compile("|".join(map(re.escape, [*longest_first, OPEN])))
+        marks = "|".join(map(re.escape, [*longest_first, OPEN]))
+        self._any = re.compile(marks)
+        # An escape is one character: no secret begins in the middle of it.
+        self._pattern = re.compile(rf"{marks}|\\(?:u....|.)")
 
     def hide(self, encoded: bytes) -> bytes:
         """JSON without any known value in it."""
         if not self._names and b"${secret:" not in encoded:
             return encoded
-        return self._pattern.sub(self._name, encoded.decode()).encode()
+        text = encoded.decode()
+        if not self._any.search(text):
+            return encoded
+        return _string.sub(lambda string: self._pattern.sub(self._name, string[0]), text).encode()
 
     def _name(self, found: re.Match[str]) -> str:
+        if found[0][0] == "\\" and found[0] not in self._names:
+            return found[0]
         return f"{OPEN}{self._names.get(found[0], '')}}}"
 
     def restore(self, encoded: bytes) -> bytes:

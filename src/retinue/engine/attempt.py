@@ -125,6 +125,8 @@ class Attempt:
 
     async def _go(self) -> None:
         state = await self._read()
+        if state.attempt > self.row.attempt or state.terminal:
+            return  # somebody else has claimed it since
         past = (
             await read_past(self._services.store, self._services.codec, self.row)
             if self.row.source_run_id
@@ -195,7 +197,7 @@ class Attempt:
 
     async def _close_broken_turn(self, state: RunState) -> None:
         """A crash broke an answer off: what readers saw of it is recorded, and the turn is asked again."""
-        if state.turn_open:
+        if state.turn_open and not state.broken_off:
             said = await self._services.store.open_turn(self.row.id)
             if said and (said.turn, said.try_) != (state.turn, state.try_):
                 said = None

@@ -101,6 +101,7 @@ class Worker:
         write = Claim(
             worker_id=self.id,
             limit=min(self._free, MOST_AT_ONCE),
+            lease_ms=LEASE_MS,
             requires=tuple(self._loadable),
             owner_limit=self._owner_limit,
         )

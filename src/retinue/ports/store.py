@@ -185,10 +185,14 @@ class Append:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """Take up to `limit` runs that want a worker; with `run_id` just that one, to end it."""
+    """Take up to `limit` runs that want a worker; with `run_id` just that one, to end it.
+
+    Who claims lives: its lease is prolonged, so that one that slept takes not its own runs for left behind.
+    """
 
     worker_id: str
     limit: int
+    lease_ms: int = 30_000
     requires: tuple[str, ...] = ()
     owner_limit: int | None = None
     run_id: str | None = None

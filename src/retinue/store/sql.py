@@ -15,7 +15,7 @@ from retinue.ports import store as port
 from retinue.ports.clock import Clock
 from retinue.store import queries, schema
 from retinue.store.transaction import Row
-from retinue.store.writer import Checkpoint, Dialect, Halted, Writer
+from retinue.store.writer import Checkpoint, Dialect, Writer
 
 T = TypeVar("T")
 
@@ -200,6 +200,7 @@ class SqlStore:
                     raise
                 if last or not self._dialect.is_lost(error):
                     raise self._dialect.translate(error) from None
+                self._local.connection.close()
                 del self._local.connection
         raise AssertionError
 
@@ -209,6 +210,3 @@ class SqlStore:
             connection = self._local.connection = self._dialect.connect()
             self._connections.append(connection)
         return connection
-
-
-__all__ = ["Halted", "SqlStore", "dialect_of", "open_store"]

@@ -112,6 +112,7 @@ class Writer:
                 self._serve(jobs)
         with contextlib.suppress(Exception):
             self._dialect.rollback(self._connection)
+        with contextlib.suppress(Exception):
             self._connection.close()
 
     def _gather(self) -> list[Job]:

@@ -100,12 +100,13 @@ def _submit(batch: Batch, writes: list[Submit]) -> None:
         _insert_runs(batch, keyless, roots={})
     for write in keyless:
         batch.settle(write, write.run.id)
-    for write in writes:
-        if write.run.idempotency_key:
-            existing = _same_key(batch.tx, write.run)
-            if existing is None:
-                _insert_runs(batch, [write], roots={})
-            batch.settle(write, existing or write.run.id)
+    # In one order, so that two processes with the same keys do not wait for each other.
+    keyed = [write for write in writes if write.run.idempotency_key]
+    for write in sorted(keyed, key=lambda write: (write.run.owner, write.run.idempotency_key)):
+        existing = _same_key(batch.tx, write.run)
+        if existing is None:
+            _insert_runs(batch, [write], roots={})
+        batch.settle(write, existing or write.run.id)
 
 
 def _same_key(tx: Transaction, run: NewRun) -> str | IdempotencyConflict | None:
@@ -502,8 +503,12 @@ FROM b WHERE runs.id = b.id AND runs.attempt = b.attempt AND runs.status IN ('qu
 RETURNING {", ".join(f"runs.{column}" for column in RunRow.__dataclass_fields__)}"""
 
 
+_LIVES = "UPDATE workers SET lease_until = ? WHERE id = ? AND lease_until < ?"
+
+
 def _claim(batch: Batch, writes: list[Claim]) -> None:
     for write in writes:
+        batch.tx.run(_LIVES, batch.tx.now + write.lease_ms, write.worker_id, batch.tx.now + write.lease_ms // 2)
         ids = _this_one(batch.tx, write) if write.run_id else _candidates(batch.tx, write)
         rows = batch.tx.rows(
             _TAKE,
