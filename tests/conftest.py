@@ -33,12 +33,6 @@ class Postgres:
             for statement in statements:
                 connection.execute(statement.encode())
 
-    def deadlocks(self, url: str) -> int:
-        with psycopg.connect(url) as connection:
-            sql = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
-            (found,) = connection.execute(sql).fetchall()
-        return int(found[0])
-
     @contextmanager
     def bare(self) -> Iterator[str]:
         """A database with nothing in it."""

@@ -58,7 +58,16 @@ async def renew(store: Store, name: str = "wrk_1") -> dict[str, tuple[int, int]]
 
 
 async def claim(store: Store, name: str = "wrk_1", limit: int = 100, **rest: Any) -> list[Claimed]:
-    return await store.claim(Claim(worker_id=name, limit=limit, requires=("any",), **rest))
+    return await claim_sets(store, ("any",), name, limit, **rest)
+
+
+async def claim_sets(
+    store: Store, requires: tuple[str, ...], name: str = "wrk_1", limit: int = 100, **rest: Any
+) -> list[Claimed]:
+    """Claim as a worker that has a lease: nobody else may."""
+    if name not in {row.id for row in await store.workers()}:
+        await renew(store, name)
+    return await store.claim(Claim(worker_id=name, limit=limit, requires=requires, **rest))
 
 
 async def claimed_ids(store: Store, name: str = "wrk_1", **rest: Any) -> list[str]:

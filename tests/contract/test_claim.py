@@ -16,6 +16,7 @@ from .steps import (
     Held,
     by_hand,
     claim,
+    claim_sets,
     claimed_ids,
     gapless,
     held,
@@ -76,9 +77,8 @@ async def test_a_run_is_not_claimed_before_it_is_due(store: SqlStore, clock: Set
 
 async def test_a_worker_gets_only_what_it_can_load(store: SqlStore) -> None:
     a, b, c = [await queued(store, requires=requires) for requires in "abc"]
-    sets = Claim(worker_id="wrk_1", limit=9, requires=("a", "c"))
-    assert {claimed.row.id for claimed in await store.claim(sets)} == {a, c}
-    assert await store.claim(Claim(worker_id="wrk_1", limit=9)) == []
+    assert {claimed.row.id for claimed in await claim_sets(store, ("a", "c"))} == {a, c}
+    assert await claim_sets(store, ()) == []
     assert await status(store, b) == "queued"
 
 
@@ -96,7 +96,27 @@ async def test_a_run_left_behind_is_claimed_again_as_crashed(store: SqlStore, cl
 async def test_what_was_left_behind_needs_the_same_requirements(store: SqlStore, clock: SetClock) -> None:
     await held(store, "wrk_1")
     clock.advance(31)
-    assert await store.claim(Claim(worker_id="wrk_2", limit=9, requires=("other",))) == []
+    assert await claim_sets(store, ("other",), "wrk_2") == []
+
+
+async def test_who_has_no_lease_takes_nothing(store: SqlStore) -> None:
+    run_id = await queued(store)
+    assert await store.claim(Claim(worker_id="wrk_1", limit=1, requires=("any",))) == []
+    assert await store.claim(Claim(worker_id="wrk_1", limit=1, run_id=run_id)) == []
+
+
+async def test_who_claims_after_a_long_sleep_keeps_its_own_runs(store: SqlStore, clock: SetClock) -> None:
+    run = await held(store, "wrk_1")
+    clock.advance(300)
+    assert await claim(store, "wrk_1") == []
+    assert await claim(store, "wrk_2") == []
+    await run.work()
+
+
+async def test_a_clock_that_jumped_back_keeps_no_run_from_being_claimed(store: SqlStore, clock: SetClock) -> None:
+    run_id = await queued(store)
+    clock.advance(-3600)
+    assert await claimed_ids(store) == [run_id]
 
 
 async def test_a_renewed_lease_keeps_the_runs(store: SqlStore, clock: SetClock) -> None:
@@ -183,7 +203,8 @@ async def test_nobody_lets_go_of_what_another_holds(store: SqlStore) -> None:
 async def test_a_claim_that_shares_a_commit_with_leaving_loses_no_run(store: SqlStore) -> None:
     run_id = await queued(store)
     await renew(store)
-    await together(store, store.let_go(LetGo(worker_id="wrk_1")), claim(store))
+    both = store.claim(Claim(worker_id="wrk_1", limit=1, requires=("any",)))
+    await together(store, store.let_go(LetGo(worker_id="wrk_1")), both)
     assert await status(store, run_id) == "queued"
     assert await take(store, run_id, "wrk_2")
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import closing
 
+import psycopg
 import pytest
 
 from retinue.core.outcome import Waits
@@ -13,29 +14,27 @@ from retinue.ports.clock import SystemClock
 from retinue.ports.store import Renew
 from retinue.store import schema
 from retinue.store.sql import SqlStore, dialect_of, open_store
-from tests.conftest import Postgres
 
 from .racers import appender, breeder, claimer, decider, migrator, opener, quitter, race, signaller, submitter
 from .steps import Held, child_started, claim, gapless, held, queued, ticket, together, types, worker
 
 
-@pytest.fixture(autouse=True)
-def no_deadlock(request: pytest.FixtureRequest, shared_url: str) -> Iterator[None]:
-    """Writers never wait for each other in a circle, although the store would get over it."""
-    if shared_url.startswith("sqlite"):
-        yield
-    else:
-        server: Postgres = request.getfixturevalue("postgres")
-        before = server.deadlocks(shared_url)
-        yield
-        assert server.deadlocks(shared_url) == before
-
-
 @pytest.fixture
 async def store(shared_url: str) -> AsyncIterator[SqlStore]:
+    before = deadlocks(shared_url)
     store = await open_store(shared_url, SystemClock())
     yield store
     await store.close()
+    assert deadlocks(shared_url) == before  # the store would get over one, after a second
+
+
+def deadlocks(url: str) -> int:
+    """How often writes have waited for each other in a circle; SQLite has but one lock."""
+    if url.startswith("sqlite"):
+        return 0
+    sql = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+    with psycopg.connect(url) as connection:
+        return int(connection.execute(sql).fetchall()[0][0])
 
 
 async def test_a_run_is_claimed_by_one_process(store: SqlStore) -> None:

@@ -51,7 +51,8 @@ class Worker:
 
     async def run(self) -> None:
         """Work until `stop`."""
-        await self._patiently(self.renew)
+        while not self._stopping.is_set() and not await self._patiently(self.renew):
+            await asyncio.sleep(LOOK_SECONDS)
         async with asyncio.TaskGroup() as tasks:
             duties = [
                 tasks.create_task(self._mind_time()),
@@ -166,14 +167,16 @@ class Worker:
             await self._services.clock.sleep(RENEW_SECONDS)
             await self._patiently(self.renew)
 
-    async def _patiently(self, step: Callable[[], Awaitable[None]]) -> None:
-        """One pass of a duty; one that fails does not end the worker."""
+    async def _patiently(self, step: Callable[[], Awaitable[None]]) -> bool:
+        """One pass of a duty. One that fails does not end the worker."""
         try:
             await step()
+            return True
         except StoreClosed:
             self._stopping.set()
         except Exception as error:
             log.warning("%s failed: %s", step.__qualname__, error)
+        return False
 
     async def renew(self) -> None:
         """Prolong the lease; give back what the database says is held here and is not."""

@@ -477,8 +477,9 @@ def _cancel_below(batch: Batch, run_id: str, data: str, *, itself: bool = False)
 
 # Claims and leases
 
+# Who was not delayed (or has begun) is due whatever the clock says: it may have jumped back.
 _QUEUED = """SELECT r.id FROM runs r JOIN runs root ON root.id = r.root_id
-WHERE r.status = 'queued' AND r.due_at <= ? AND r.requires {in}{owners}
+WHERE r.status = 'queued' AND (r.due_at <= ? OR r.due_at = r.created_at) AND r.requires {in}{owners}
 ORDER BY r.priority DESC, r.due_at, r.id LIMIT ?{lock}"""
 
 _LEFT = """SELECT r.id FROM runs r JOIN runs root ON root.id = r.root_id
@@ -503,13 +504,14 @@ FROM b WHERE runs.id = b.id AND runs.attempt = b.attempt AND runs.status IN ('qu
 RETURNING {", ".join(f"runs.{column}" for column in RunRow.__dataclass_fields__)}"""
 
 
-_LIVES = "UPDATE workers SET lease_until = ? WHERE id = ? AND lease_until < ?"
+_LIVES = "UPDATE workers SET lease_until = ? WHERE id = ?"
 
 
 def _claim(batch: Batch, writes: list[Claim]) -> None:
     for write in writes:
-        batch.tx.run(_LIVES, batch.tx.now + write.lease_ms, write.worker_id, batch.tx.now + write.lease_ms // 2)
-        ids = _this_one(batch.tx, write) if write.run_id else _candidates(batch.tx, write)
+        ids: list[tuple[str, int]] = []
+        if _lives(batch.tx, write):
+            ids = _this_one(batch.tx, write) if write.run_id else _candidates(batch.tx, write)
         rows = batch.tx.rows(
             _TAKE,
             "id text, worker text, attempt int",
@@ -517,6 +519,14 @@ def _claim(batch: Batch, writes: list[Claim]) -> None:
         )
         taken = [queries.run_row(row) for row in rows]
         batch.settle(write, _begin(batch, write, taken))
+
+
+def _lives(tx: Transaction, write: Claim) -> bool:
+    """Who has no lease takes nothing: if it died, nobody would find what it held."""
+    found = tx.run("SELECT lease_until FROM workers WHERE id = ?", write.worker_id)
+    if found and found[0][0] < tx.now + write.lease_ms // 2:
+        tx.run(_LIVES, tx.now + write.lease_ms, write.worker_id)
+    return bool(found)
 
 
 def _this_one(tx: Transaction, write: Claim) -> list[tuple[str, int]]:
@@ -621,14 +631,14 @@ def _renew(batch: Batch, writes: list[Renew]) -> None:
 def _let_go(batch: Batch, writes: list[LetGo]) -> None:
     for write in writes:
         sql = (
-            "UPDATE runs SET status = 'queued', cause = 'released', worker_id = NULL, due_at = ? "
+            "UPDATE runs SET status = 'queued', cause = 'released', worker_id = NULL, due_at = created_at "
             "WHERE worker_id = ? AND status = 'running'"
         )
         if write.run_ids is None:
-            batch.tx.run(sql, batch.tx.now, write.worker_id)
+            batch.tx.run(sql, write.worker_id)
             batch.tx.run("DELETE FROM workers WHERE id = ?", write.worker_id)
         else:
-            batch.tx.run(sql + " AND id {in}", batch.tx.now, write.worker_id, batch.tx.any(write.run_ids))
+            batch.tx.run(sql + " AND id {in}", write.worker_id, batch.tx.any(write.run_ids))
         batch.settle(write, None)
         batch.commit.queued = True
 
@@ -652,9 +662,8 @@ def _wake_due(batch: Batch, writes: list[WakeDue]) -> None:
     )
     if due:
         woken = tx.run(
-            "UPDATE runs SET status = 'queued', cause = 'timer', wake_at = NULL, due_at = ? "
+            "UPDATE runs SET status = 'queued', cause = 'timer', wake_at = NULL, due_at = created_at "
             "WHERE status = 'waiting' AND wake_at <= ? AND id {in} RETURNING id",
-            tx.now,
             tx.now,
             tx.any([row[0] for row in due]),
         )
