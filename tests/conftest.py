@@ -12,10 +12,12 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from retinue import Retinue
 from retinue.store import schema
 from retinue.store.postgres import PostgresDialect
 from retinue.store.sql import SqlStore, open_store
 from retinue.testing.clock import SetClock
+from tests.outside import outside
 
 POSTGRES = pytest.param("postgres", marks=pytest.mark.postgres)
 
@@ -126,3 +128,21 @@ async def store(database_url: str, clock: SetClock) -> AsyncIterator[SqlStore]:
     store = await open_store(database_url, clock)
     yield store
     await store.close()
+
+
+@pytest.fixture(autouse=True)
+def _outside() -> None:
+    outside.reset()
+
+
+@pytest.fixture
+async def app(clock: SetClock) -> AsyncIterator[Retinue]:
+    """An app with a database in memory, a hand-set clock and a worker."""
+    async with Retinue.open("sqlite://", clock=clock, grace=0) as app:
+        yield app
+
+
+@pytest.fixture
+def file_url(tmp_path: Path) -> str:
+    """A database that outlives an app."""
+    return f"sqlite:///{tmp_path / 'retinue.db'}"

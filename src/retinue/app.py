@@ -119,13 +119,18 @@ class Retinue:
         app = Retinue(Service(services, a_worker), a_worker, services)
         try:
             if worker:
+                failed: Exception | None = None
                 async with asyncio.TaskGroup() as tasks:
                     working = tasks.create_task(a_worker.run())
                     try:
                         yield app
+                    except Exception as error:  # raised below as it is: the group would wrap it
+                        failed = error
                     finally:
                         await a_worker.stop(grace)
                         working.cancel()
+                if failed:
+                    raise failed
             else:
                 yield app
         finally:

@@ -91,6 +91,7 @@ def test_what_follows_a_dropped_try_begins_at_offset_0(tries: list[list[tuple[st
         seen = live(place, said, [*moments, None])
         assert {delta.try_ for delta in seen} <= {number}
         assert heard(seen, "text") == said.text()
+        place.close(1, number)
 
 
 @given(moments, moments, st.booleans())
@@ -103,6 +104,16 @@ def test_nothing_of_a_closed_try_is_new(
     assert live(place, said, [*after, None]) == []
     following = OpenTurn(2, 1) if in_next_turn else OpenTurn(1, 2)
     assert heard(live(place, following, [*after, None]), "text") == following.text()
+
+
+def test_the_next_try_waits_until_the_reader_has_seen_the_end_of_this_one() -> None:
+    place, broken, following = Place(), OpenTurn(1, 1), OpenTurn(1, 2)
+    say(broken, "text", "no")
+    say(following, "text", "yes")
+    assert [delta.text for delta in place.advance("run_1", broken)] == ["no"]
+    assert place.advance("run_1", following) == []
+    place.close(1, 1)
+    assert [(delta.offset, delta.text) for delta in place.advance("run_1", following)] == [(0, "yes")]
 
 
 def test_a_reader_that_is_ahead_gets_nothing_of_an_earlier_turn() -> None:

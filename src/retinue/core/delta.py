@@ -69,11 +69,13 @@ class Place:
     offsets: dict[str, int] = field(default_factory=dict)
 
     def advance(self, run_id: str, said: OpenTurn) -> list[Delta]:
-        """What is new to the reader; afterwards it has seen it."""
+        """What is new to the reader; afterwards it has seen it. A next try waits for the end of the one it has seen."""
         if (said.turn, said.try_) < (self.turn, self.try_):
             return []
         if (said.turn, said.try_) > (self.turn, self.try_):
-            self.turn, self.try_, self.offsets = said.turn, said.try_, {}
+            if self.offsets:
+                return []
+            self.turn, self.try_ = said.turn, said.try_
         new = []
         for kind, spoken in said.spoken.items():
             offset = self.offsets.get(kind, 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import msgspec
 
@@ -14,7 +14,7 @@ from retinue.core.outcome import Failure, Outcome, Reason, Status, Waits
 from retinue.core.run import RunState, closing, fold, interruption
 from retinue.core.target import Target
 from retinue.engine.codec import Codec
-from retinue.engine.context import RunContext
+from retinue.engine.context import RunContext, failure_of
 from retinue.engine.gate import Gate
 from retinue.engine.hub import Hub
 from retinue.engine.journal import Journal
@@ -62,7 +62,7 @@ class Stop:
     """Why the code is stopped from outside."""
 
     outcome: Outcome
-    signal: int | None = None
+    told: bool = False
 
 
 class Attempt:
@@ -175,7 +175,7 @@ class Attempt:
         try:
             runner = self._runner(state)
         except BadInput as error:
-            await self._finish(Outcome.failed(Reason.INVALID, type(error).__name__, str(error)))
+            await self._finish(_failed(Reason.INVALID, error))
             return
         if changed := self._changed_code(state, runner):
             await self._finish(changed)
@@ -183,6 +183,7 @@ class Attempt:
         self._set_deadlines()
         while not await (self._park() if self._pause_signal is not None else self._once(runner)):
             self._gate.reset()
+            self._woken.set()  # what came just now may have changed whether the run is held
 
     def _refusal(self, state: RunState) -> Outcome | None:
         """Why the run ends before its code runs, if it does."""
@@ -216,7 +217,7 @@ class Attempt:
         try:
             described = runner.describe(Target.parse(state.queued.target))
         except BadInput as error:
-            return Outcome.failed(Reason.INVALID, type(error).__name__, str(error))
+            return _failed(Reason.INVALID, error)
         now = digest_of(described.definition)
         if now == state.queued.definition:
             return None
@@ -299,6 +300,7 @@ class Attempt:
         done, _ = await asyncio.wait({task}, timeout=GRACE_SECONDS)
         if not done:
             log.warning("run %s: its code ignores that it was stopped and is abandoned", self.row.id)
+            self._gate.unwind(Lost())
 
     async def _left(self, task: asyncio.Task[Outcome]) -> Outcome | BaseException:
         """How the code was left: with an outcome, parked, or with an error that is the engine's."""
@@ -307,7 +309,7 @@ class Attempt:
         if self._stop and self._code_stopped:
             return self._stop.outcome
         if broken := self._context.broken or self._gate.swallowed:
-            return Outcome.failed(Reason.INVALID, type(broken).__name__, str(broken))
+            return _failed(Reason.INVALID, broken)
         try:
             outcome = await task
         except asyncio.CancelledError:
@@ -315,28 +317,23 @@ class Attempt:
             if current and current.cancelling():
                 raise
             return Outcome.failed(Reason.TOOL_ERROR, "CancelledError", "the code cancelled itself")
-        except BaseExceptionGroup as group:
-            return self._left_by_group(group)
         except Unwind as unwind:
             return unwind
-        except RuleBroken as error:
-            return Outcome.failed(Reason.INVALID, type(error).__name__, str(error))
+        except BaseExceptionGroup as group:  # a task group wraps what left it
+            unwinds, others = group.split(Unwind)
+            if unwinds and others is None and self._gate.leaving:
+                return self._gate.leaving
+            outcome = _failed(Reason.INTERNAL, others or group)
+        except (RuleBroken, BadInput) as error:
+            outcome = _failed(Reason.INVALID, error)
         except RunError as error:
-            return Outcome.failed(Reason.TOOL_ERROR, type(error).__name__, str(error))
+            outcome = _failed(Reason.TOOL_ERROR, error)
         except Exception as error:
             log.exception("run %s: the runner failed", self.row.id)
-            return Outcome.failed(Reason.INTERNAL, type(error).__name__, str(error))
+            outcome = _failed(Reason.INTERNAL, error)
         if self._gate.leaving:
-            swallowed = ParkedSwallowed(where="the code returned instead")
-            return Outcome.failed(Reason.INVALID, type(swallowed).__name__, str(swallowed))
+            return _failed(Reason.INVALID, ParkedSwallowed(where="the code ended instead"))
         return outcome
-
-    def _left_by_group(self, group: BaseExceptionGroup[BaseException]) -> Outcome | BaseException:
-        """A task group wraps what left it."""
-        unwinds, others = group.split(Unwind)
-        if unwinds and others is None and self._gate.leaving:
-            return self._gate.leaving
-        raise group
 
     async def _end_stragglers(self) -> None:
         """Tasks that the code started and left behind go with it."""
@@ -354,7 +351,7 @@ class Attempt:
             reasons=(Waits.PAUSED,) if pausing is not None else self._gate.left_for,
             until=None if pausing is not None else self._gate.left_until,
             active_ms=self._active_ms(),
-            signal=pausing,
+            signal=self._signals_seen if pausing is not None else None,
         )
         if await self._journal.park(waiting, self._signals_seen):
             self._services.hub.parked(self.row.parent_id)
@@ -367,10 +364,16 @@ class Attempt:
         return self._stop is not None
 
     async def _finish(self, outcome: Outcome) -> None:
+        said = self._speech.said() if self._state.turn_open else None
+        text, thinking = (said.text(), said.text("thinking")) if said else ("", "")
+        try:
+            await self._end(outcome, text, thinking)
+        except BadInput as error:  # something of it cannot be stored
+            await self._end(_failed(Reason.INVALID, error))
+
+    async def _end(self, outcome: Outcome, text: str = "", thinking: str = "") -> None:
         state = self._state
         cause = outcome.error.message if outcome.error else outcome.reason.value
-        said = self._speech.said()
-        text, thinking = (said.text(), said.text("thinking")) if said and state.turn_open else ("", "")
         self._journal.note(*closing(state, cause, text, thinking))
         finished = e.RunFinished(
             status=outcome.status,
@@ -381,20 +384,9 @@ class Attempt:
             error=outcome.error,
             usage=state.usage,
             active_ms=self._active_ms(),
-            signal=self._stop.signal if self._stop else None,
+            signal=self._signals_seen if self._stop and self._stop.told else None,
         )
-        try:
-            await self._journal.finish(finished, cancel_children=bool(state.open_children))
-        except BadInput as error:  # the output cannot be stored
-            finished = replace(
-                finished,
-                status=Status.FAILED,
-                reason=Reason.INVALID,
-                output=None,
-                partial=None,
-                error=Failure(kind=type(error).__name__, message=str(error)),
-            )
-            await self._journal.finish(finished, cancel_children=bool(state.open_children))
+        await self._journal.finish(finished, cancel_children=bool(state.open_children))
 
     async def _let_go(self) -> None:
         if not self._journal.error:
@@ -417,7 +409,8 @@ class Attempt:
 
     async def _take_signals(self) -> None:
         """Take what was said to the run, in order. What changes it is recorded with the signal's number."""
-        for signal in await self._services.store.signals(self.row.id, self._signals_seen):
+        store, seen = self._services.store, self._signals_seen
+        for signal in await self._journal.outlast(lambda: store.signals(self.row.id, seen)):
             self._signals_seen = signal.n
             for data in self._heed(signal):
                 self._journal.note(data)
@@ -428,7 +421,7 @@ class Attempt:
         match signal.kind:
             case "cancel":
                 outcome = Outcome(status=Status.CANCELLED, reason=Reason.CANCELLED, error=_said_by(said))
-                self._stop = self._stop or Stop(outcome, signal.n)
+                self._stop = self._stop or Stop(outcome, told=True)
             case "pause":
                 self._pause_signal = signal.n
             case "resume":
@@ -514,6 +507,10 @@ class Attempt:
         if self._has_slot:
             self._has_slot = False
             self._slot(+1)
+
+
+def _failed(reason: Reason, error: BaseException) -> Outcome:
+    return Outcome(status=Status.FAILED, reason=reason, error=failure_of(error))
 
 
 def _timed_out(why: str) -> Outcome:

@@ -143,7 +143,8 @@ class RunContext:
                 raise NestedStep(call_id=call_id, outer=outer.call_id)
             shown = _as_json(arguments, options or {}, f"The arguments of step {call_id}")
             known = self._known(call_id, shown)
-            decide_again = known and known.unknown and check and call_id not in self.state.calls
+            may_decide = check is not None or effect is not Effect.WRITE
+            decide_again = known and known.unknown and may_decide and call_id not in self.state.calls
             if known and known.finished and not decide_again:
                 self.gate.pass_by(f"step {call_id}")
                 return _replay(known)
@@ -151,7 +152,7 @@ class RunContext:
                 raise RuleBroken(problem=f"Two steps named {call_id} run at once: give each its own key=.")
         async with self._entered(call_id):
             key = known.key if known and known.key else self._key(call_id)
-            if known and not await self._may_call_again(call_id, name, known, shown, check):
+            if known and effect is Effect.WRITE and not await self._may_call_again(call_id, name, known, shown, check):
                 return _replay(self.state.calls[call_id])
             before = self.state.calls.get(call_id)
             try_ = before.try_ + 1 if before else 1
@@ -208,13 +209,11 @@ class RunContext:
         except RuleBroken as error:
             self.broken = error
             raise
-        except Exception as error:
-            message = str(error) or type(error).__name__
+        except (Exception, SystemExit) as error:  # code that calls sys.exit() must not take the worker along
+            failure = failure_of(error)
             if isinstance(error, TimeoutError) and timeout is not None:
-                message = f"gave no result within {timeout} s"
-            return e.ToolFinished(
-                call_id=context.call_id, ok=False, error=Failure(kind=type(error).__name__, message=message)
-            )
+                failure = Failure(kind=failure.kind, message=f"gave no result within {timeout} s")
+            return e.ToolFinished(call_id=context.call_id, ok=False, error=failure)
         finally:
             _current_call.reset(token)
         return _finished(context.call_id, result)
@@ -384,8 +383,20 @@ async def _decide(call_id: str, key: str, check: Check | None) -> e.ToolFinished
     try:
         done = await check(key)
     except Exception as error:
-        return _unknown(call_id, f"interrupted, and its check failed: {error}")
+        return _unknown(call_id, f"interrupted, and its check failed: {failure_of(error).message}")
     return _finished(call_id, done.result, checked=True) if done else None
+
+
+def failure_of(error: BaseException) -> Failure:
+    """What an error of somebody's code says, in words that can be stored."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    kind = type(error).__name__
+    try:
+        message = str(error)
+    except Exception:
+        message = "its message cannot be shown"
+    return Failure(kind=kind, message=message.encode(errors="backslashreplace").decode() or kind)
 
 
 def _unknown(call_id: str, why: str) -> e.ToolFinished:
@@ -429,7 +440,7 @@ async def _deadline(clock: Clock, seconds: float | None) -> Any:
         return
     task = asyncio.current_task()
     assert task
-    struck = False
+    struck, cancels = False, task.cancelling()
 
     def strike() -> None:
         nonlocal struck
@@ -440,8 +451,10 @@ async def _deadline(clock: Clock, seconds: float | None) -> Any:
     try:
         yield
     except asyncio.CancelledError:
-        if struck and task.uncancel() <= 0:
+        if struck and task.cancelling() <= cancels + 1:
             raise TimeoutError from None
         raise
     finally:
         timer.cancel()
+        if struck:  # also when the code went on in spite of it: a later timeout must not take this cancel for its own
+            task.uncancel()

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from retinue.core.delta import Delta, Place
-from retinue.core.events import Event, ModelResponded, ModelRetried, RunFinished, TurnInterrupted
+from retinue.core.events import Event, ModelResponded, ModelRetried, RunFinished, RunQueued, TurnInterrupted
 from retinue.engine.codec import Codec
-from retinue.engine.hub import Hub, Tail
+from retinue.engine.hub import PAGE, Hub, Tail
 from retinue.errors import UnknownRun
 from retinue.ports.store import Recorded, RunRow, Store
-
-PAGE = 256
 
 
 class Follower:
@@ -25,29 +23,34 @@ class Follower:
         row = await self._store.run(run_id)
         if row is None:
             raise UnknownRun(run_id=run_id)
-        places: dict[str, Place] = {}
-        may_have_ended = True
-        with self._hub.watch(run_id, tree=tree) as tail:
-            while True:
+        seen: dict[str, Place] = {}
+        with self._hub.watch(row.root_id if tree else run_id, tree=tree) as tail:
+            unended, end = await self._extent(row, tree=tree)
+            place = min(after, end)
+            while unended or place < end:
                 version = tail.version
-                for recorded in await self._page(tail, after):
-                    event = await self._codec.shown(recorded)
-                    _close(places, event)
-                    after = tail.place(recorded)
-                    yield event
-                    if recorded.type == RunFinished.type:
-                        if not tree:
-                            return
-                        may_have_ended = True
-                if tail.version != version:
+                page = await self._page(tail, place)
+                for recorded in page:
+                    place = tail.place(recorded)
+                    _count(unended, recorded)
+                    if place > after:
+                        event = await self._codec.shown(recorded)
+                        _close(seen, event)
+                        yield event
+                if page or tail.version != version:
                     continue
-                for said_by, turn in self._hub.open_turns(tail):
-                    for delta in places.setdefault(said_by, Place()).advance(said_by, turn):
-                        yield delta
-                if may_have_ended and await self._has_ended(run_id, after, tree=tree):
-                    return
-                may_have_ended = False
+                if place == tail.end:  # who is ahead of the tail may have read the end of what it still takes for open
+                    for said_by, turn in list(tail.turns.items()):
+                        for delta in seen.setdefault(said_by, Place()).advance(said_by, turn):
+                            yield delta
                 await tail.changed(version)
+
+    async def _extent(self, row: RunRow, *, tree: bool) -> tuple[set[str], int]:
+        """The runs that have not ended, and how far the journal goes."""
+        if not tree:
+            return (set() if row.status.terminal else {row.id}), row.last_seq
+        rows = await self._store.tree(row.root_id)
+        return {row.id for row in rows if not row.status.terminal}, rows[0].tree_seq
 
     async def _page(self, tail: Tail, after: int) -> list[Recorded]:
         page = tail.after(after)
@@ -56,24 +59,19 @@ class Follower:
             page = await read(tail.key, after, PAGE)
             if not page:
                 tail.caught_up(after)
-            else:
-                tail.stir()
         return page
 
-    async def _has_ended(self, run_id: str, after: int, *, tree: bool) -> bool:
-        """Whether there can be nothing after this place any more."""
-        if tree:
-            rows: list[RunRow] = await self._store.tree(run_id)
-            return all(row.status.terminal for row in rows) and rows[0].tree_seq <= after
-        row = await self._store.run(run_id)
-        return row is None or (row.status.terminal and row.last_seq <= after)
+
+def _count(unended: set[str], recorded: Recorded) -> None:
+    if recorded.type == RunQueued.type:
+        unended.add(recorded.run_id)
+    elif recorded.type == RunFinished.type:
+        unended.discard(recorded.run_id)
 
 
-def _close(places: dict[str, Place], event: Event) -> None:
+def _close(seen: dict[str, Place], event: Event) -> None:
     match event.data:
-        case ModelResponded(turn=turn, try_=try_) | TurnInterrupted(turn=turn, try_=try_):
-            places.setdefault(event.run_id, Place()).close(turn, try_)
-        case ModelRetried(turn=turn, try_=try_):
-            places.setdefault(event.run_id, Place()).close(turn, try_)
+        case ModelResponded() | ModelRetried() | TurnInterrupted() as end:
+            seen.setdefault(event.run_id, Place()).close(end.turn, end.try_)
         case _:
             pass

@@ -113,7 +113,7 @@ class Gate:
     def reset(self) -> None:
         """The code is about to be run from the top again."""
         self.leaving = self.swallowed = None
-        self._active, self._in_memory = 0, True
+        self._active, self._in_memory, self.idle = 0, True, False
         self._waits.clear()
 
     def hold(self, kind: Unwind | None) -> None:

@@ -7,17 +7,22 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-
 from typing import Protocol
 
+import msgspec
+
 from retinue.core.delta import OpenTurn
-from retinue.errors import RetinueError
+from retinue.core.events import ModelResponded, ModelRetried, TurnInterrupted
+from retinue.core.outcome import Status
+from retinue.errors import RetinueError, StoreClosed
 from retinue.ports.clock import Clock
 from retinue.ports.store import Commit, Recorded, Store
 
 RING = 1024
+PAGE = 256
 POLL_SECONDS = 0.25
 TICK_SECONDS = 1.0
+CLOSING = {ModelResponded.type, ModelRetried.type, TurnInterrupted.type}
 
 
 class Living(Protocol):
@@ -43,9 +48,15 @@ class Tail:
     floor: int | None = None
     readers: int = 0
     version: int = 0
-    waiting: list[asyncio.Future[None]] = field(default_factory=list)
+    waiting: set[asyncio.Future[None]] = field(default_factory=set)
     turns: dict[str, OpenTurn] = field(default_factory=dict)
     poller: asyncio.Task[None] | None = None
+    closed: bool = False
+
+    @property
+    def end(self) -> int | None:
+        """How far it is known; None as long as nobody has read that far."""
+        return self.place(self.ring[-1]) if self.ring else self.floor
 
     def place(self, recorded: Recorded) -> int:
         return recorded.root_seq if self.tree else recorded.seq
@@ -60,13 +71,11 @@ class Tail:
         self.stir()
 
     def after(self, place: int) -> list[Recorded] | None:
-        """What follows a place, or None when the ring does not reach back that far."""
+        """A page of what follows a place, or None when the ring does not reach back that far."""
         if not self.ring:
             return [] if self.floor is not None and place >= self.floor else None
-        if self.place(self.ring[0]) > place + 1:
-            return None
-        first = self.place(self.ring[0])
-        return [self.ring[n] for n in range(place + 1 - first, len(self.ring))]
+        begin = place + 1 - self.place(self.ring[0])
+        return None if begin < 0 else [self.ring[n] for n in range(begin, min(begin + PAGE, len(self.ring)))]
 
     def caught_up(self, place: int) -> None:
         """A reader found nothing in the store after this place: what comes from now on is pushed."""
@@ -75,7 +84,7 @@ class Tail:
 
     def stir(self) -> None:
         self.version += 1
-        waiting, self.waiting = self.waiting, []
+        waiting, self.waiting = self.waiting, set()
         for future in waiting:
             if not future.done():
                 future.set_result(None)
@@ -84,8 +93,23 @@ class Tail:
         """Wait until the tail is no longer as it was at `version`."""
         if self.version == version:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self.waiting.append(future)
-            await future
+            self.waiting.add(future)
+            try:
+                await future
+            finally:
+                self.waiting.discard(future)
+        if self.closed:
+            raise StoreClosed
+
+
+class _Said(msgspec.Struct):
+    """Of which try an event is the end. What is so large that it is in a file does not say."""
+
+    turn: int | None = None
+    try_: int = msgspec.field(default=1, name="try")
+
+
+_said = msgspec.json.Decoder(_Said)
 
 
 class Hub:
@@ -98,11 +122,13 @@ class Hub:
         self.turns: dict[str, tuple[str, OpenTurn]] = {}
         self.queued = asyncio.Event()
         self.tick = asyncio.Event()
+        self._closed = False
         store.on_commit(self._committed)
 
     def _committed(self, commit: Commit) -> None:
-        if self._tails:
+        if self._tails or self.turns:
             for recorded in commit.events:
+                self._close_turn(recorded)
                 self._push(recorded, commit.roots[recorded.run_id])
         if commit.queued:
             self.queued.set()
@@ -110,10 +136,21 @@ class Hub:
             self.signal(run_id)
 
     def _push(self, recorded: Recorded, root_id: str) -> None:
-        if tail := self._tails.get((recorded.run_id, False)):
-            tail.push(recorded)
-        if tail := self._tails.get((root_id, True)):
-            tail.push(recorded)
+        for key in ((recorded.run_id, False), (root_id, True)):
+            if tail := self._tails.get(key):
+                self._add(tail, recorded)
+
+    def _add(self, tail: Tail, recorded: Recorded) -> None:
+        if recorded.type in CLOSING and recorded.run_id not in self.turns:
+            tail.turns.pop(recorded.run_id, None)
+        tail.push(recorded)
+
+    def _close_turn(self, recorded: Recorded) -> None:
+        """What has its end on disk is not open any more for those who come late. The next try may have begun already."""
+        if recorded.type in CLOSING and recorded.run_id in self.turns:
+            turn, said = self.turns[recorded.run_id][1], _said.decode(recorded.data)
+            if said.turn is None or (turn.turn, turn.try_) <= (said.turn, said.try_):
+                del self.turns[recorded.run_id]
 
     def signal(self, run_id: str) -> None:
         """A run has something to look at, if it lives here."""
@@ -149,30 +186,21 @@ class Hub:
             self.turns[run_id] = (root_id, turn)
         for key in ((run_id, False), (root_id, True)):
             if tail := self._tails.get(key):
+                if turn is None:
+                    tail.turns.pop(run_id, None)
+                else:
+                    tail.turns[run_id] = turn
                 tail.stir()
 
-    def open_turns(self, tail: Tail) -> list[tuple[str, OpenTurn]]:
-        """What is being said now in a run or tree: here, or as far as other processes have written it down."""
-        here = [
-            (run_id, turn)
-            for run_id, (root_id, turn) in (
-                self.turns.items()
-                if tail.tree
-                else [(tail.key, self.turns[tail.key])]
-                if tail.key in self.turns
-                else []
-            )
-            if not tail.tree or root_id == tail.key
-        ]
-        return here + [(run_id, turn) for run_id, turn in tail.turns.items() if run_id not in self.turns]
+    def is_open(self, run_id: str, turn: OpenTurn) -> bool:
+        """Whether a turn that is said here still has no end on disk."""
+        return run_id in self.turns and self.turns[run_id][1] is turn
 
     @contextmanager
     def watch(self, key: str, *, tree: bool) -> Iterator[Tail]:
         """The tail of a run or tree, for as long as somebody reads it."""
-        tail = self._tails.setdefault((key, tree), Tail(key, tree))
+        tail = self._tails.get((key, tree)) or self._begin(key, tree)
         tail.readers += 1
-        if tail.poller is None and self._store.shared:
-            tail.poller = asyncio.create_task(self._poll(tail))
         try:
             yield tail
         finally:
@@ -182,30 +210,52 @@ class Hub:
                 if tail.poller:
                     tail.poller.cancel()
 
+    def _begin(self, key: str, tree: bool) -> Tail:
+        tail = self._tails[(key, tree)] = Tail(key, tree, closed=self._closed)
+        for run_id, (root_id, turn) in self.turns.items():
+            if key == (root_id if tree else run_id):
+                tail.turns[run_id] = turn
+        if self._store.shared:
+            tail.poller = asyncio.create_task(self._poll(tail))
+        return tail
+
     async def _poll(self, tail: Tail) -> None:
-        """See what other processes write: one query for all readers, none while the run lives here."""
+        """See what other processes write: one look for all readers, none while the run lives here."""
         while True:
             await asyncio.sleep(POLL_SECONDS)
-            place = tail.place(tail.ring[-1]) if tail.ring else tail.floor
-            if place is None or (not tail.tree and self.is_live(tail.key)):
-                continue
-            with suppress(RetinueError):  # the database may be away for a while; the next poll tells
-                read = self._store.tree_events if tail.tree else self._store.events
-                for recorded in await read(tail.key, place, RING):
-                    tail.push(recorded)
-                await self._poll_turns(tail)
+            if tail.tree or not self.is_live(tail.key):
+                with suppress(RetinueError):  # the database may be away for a while; the next poll tells
+                    await self._look(tail)
 
-    async def _poll_turns(self, tail: Tail) -> None:
-        runs = [tail.key]
-        if tail.tree:
-            runs = [row.id for row in await self._store.tree(tail.key) if not row.status.terminal]
-        turns = {run_id: turn for run_id in runs if (turn := await self._store.open_turn(run_id))}
-        if turns or tail.turns:
+    async def _look(self, tail: Tail) -> None:
+        # Turns first: whoever is shown one has been shown all events before it.
+        turns = await self._turns_elsewhere(tail)
+        read = self._store.tree_events if tail.tree else self._store.events
+        while (end := tail.end) is not None and (page := await read(tail.key, end, PAGE)):
+            for recorded in page:
+                self._add(tail, recorded)
+                if recorded.type in CLOSING:
+                    turns.pop(recorded.run_id, None)
+        here = {run_id: turn for run_id, turn in tail.turns.items() if run_id in self.turns}
+        turns = {run_id: turn for run_id, turn in turns.items() if not self.is_live(run_id)} | here
+        if turns != tail.turns:
             tail.turns = turns
             tail.stir()
 
+    async def _turns_elsewhere(self, tail: Tail) -> dict[str, OpenTurn]:
+        """What is being said in other processes, as far as they have written it down."""
+        runs = [tail.key]
+        if tail.tree:
+            rows = await self._store.tree(tail.key)
+            runs = [row.id for row in rows if row.status is Status.RUNNING and not self.is_live(row.id)]
+        return {run_id: turn for run_id in runs if (turn := await self._store.open_turn(run_id))}
+
     async def close(self) -> None:
-        """End all polling."""
+        """End all polling, and leave nobody waiting."""
+        self._closed = True
+        for tail in self._tails.values():
+            tail.closed = True
+            tail.stir()
         pollers = [tail.poller for tail in self._tails.values() if tail.poller]
         for poller in pollers:
             poller.cancel()

@@ -120,8 +120,10 @@ class Journal:
     async def _append(self, last: Draft | None = None, *, signal_seen: int = 0, cancel_children: bool = False) -> bool:
         """Put what is noted on disk, and `last` with it. False only when a signal forbade a park: nothing was written."""
         while self._drafts or last:
-            drafts, children = self._drafts, self._children
-            sent = [await self._codec.store_large(draft) for draft in (*drafts, *([last] if last else []))]
+            # Taken before the first await: what is noted meanwhile goes into the next append.
+            drafts, self._drafts = self._drafts, []
+            children, self._children = self._children, []
+            sent = await self._store_large((*drafts, *([last] if last else [])))
             write = Append(
                 run_id=self._run_id,
                 attempt=self._attempt,
@@ -132,7 +134,6 @@ class Journal:
                 signal_seen=signal_seen,
                 cancel_children=cancel_children,
             )
-            self._drafts, self._children = [], []
             if not await self._send(write):
                 self._drafts, self._children = drafts + self._drafts, children + self._children
                 return False
@@ -140,6 +141,12 @@ class Journal:
             if last:
                 return True
         return True
+
+    async def _store_large(self, drafts: tuple[Draft, ...]) -> list[tuple[Draft, tuple[str, int] | None]]:
+        async def store() -> list[tuple[Draft, tuple[str, int] | None]]:
+            return [await self._codec.store_large(draft) for draft in drafts]
+
+        return await self.outlast(store)
 
     async def _send(self, write: Append) -> bool:
         again = False

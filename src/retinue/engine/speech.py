@@ -6,6 +6,7 @@ import asyncio
 
 from retinue.core.delta import OpenTurn
 from retinue.engine.hub import Hub
+from retinue.engine.journal import WAIT_OUT
 from retinue.errors import RetinueError
 from retinue.ports.clock import Clock, Timer
 from retinue.ports.store import RunRow, Speak, Store
@@ -21,12 +22,13 @@ class Speech:
         self._store, self._hub, self._clock, self._row = store, hub, clock, row
         self._turn: OpenTurn | None = None
         self._kept: dict[str, int] = {}
+        self._unsent: list[Speak] = []
         self._unkept = 0
         self._timer: Timer | None = None
         self._keeping: asyncio.Task[None] | None = None
 
     def begin(self, turn: int, try_: int) -> None:
-        self._turn, self._kept, self._unkept = OpenTurn(turn, try_), {}, 0
+        self._turn, self._kept, self._unsent, self._unkept = OpenTurn(turn, try_), {}, [], 0
         self._hub.said(self._row.id, self._row.root_id, self._turn)
 
     def say(self, kind: str, text: str) -> None:
@@ -39,48 +41,68 @@ class Speech:
             return  # nobody else can look, and nothing survives this process
         if self._unkept >= KEEP_CHARACTERS:
             self._keep_soon()
-        elif self._timer is None:
-            self._timer = self._clock.call_later(KEEP_EVERY, self._keep_soon)
+        else:
+            self._keep_later()
 
     def said(self) -> OpenTurn | None:
         return self._turn
 
     async def end(self, *, abandon: bool = False) -> None:
         """The turn is closed: its event holds the whole."""
-        if self._timer:
-            self._timer.cancel()
-            self._timer = None
+        self._turn = None
+        self._drop_timer()
         if self._keeping:
             if abandon:
                 self._keeping.cancel()
             await asyncio.gather(self._keeping, return_exceptions=True)
             self._keeping = None
-        self._turn = None
         self._hub.said(self._row.id, self._row.root_id, None)
 
-    def _keep_soon(self) -> None:
+    def _keep_later(self) -> None:
+        if self._timer is None:
+            self._timer = self._clock.call_later(KEEP_EVERY, self._keep_soon)
+
+    def _drop_timer(self) -> None:
         if self._timer:
             self._timer.cancel()
             self._timer = None
-        if self._turn and (self._keeping is None or self._keeping.done()):
-            self._unkept = 0
-            self._keeping = asyncio.create_task(self._keep(self._turn))
 
-    async def _keep(self, turn: OpenTurn) -> None:
-        for kind, spoken in list(turn.spoken.items()):
+    def _keep_soon(self) -> None:
+        self._drop_timer()
+        if self._turn is None or not self._hub.is_open(self._row.id, self._turn):
+            return  # its end is on disk, with the whole
+        if self._keeping and not self._keeping.done():
+            self._keep_later()
+            return
+        self._unkept = 0
+        self._cut(self._turn)
+        self._keeping = asyncio.create_task(self._keep(self._turn, self._unsent))
+
+    def _cut(self, turn: OpenTurn) -> None:
+        """Line up what is new. A piece that may be stored already is sent again as it was: no two begin alike."""
+        for kind, spoken in turn.spoken.items():
             offset = self._kept.get(kind, 0)
             if text := spoken.since(offset):
                 self._kept[kind] = offset + len(text)
-                write = Speak(
-                    run_id=self._row.id,
-                    attempt=self._row.attempt,
-                    turn=turn.turn,
-                    try_=turn.try_,
-                    kind=kind,
-                    offset=offset,
-                    text=text,
+                self._unsent.append(
+                    Speak(
+                        run_id=self._row.id,
+                        attempt=self._row.attempt,
+                        turn=turn.turn,
+                        try_=turn.try_,
+                        kind=kind,
+                        offset=offset,
+                        text=text,
+                    )
                 )
-                try:
-                    await self._store.speak(write)
-                except RetinueError:
-                    return  # fenced, or the database is away: the journal will say so
+
+    async def _keep(self, turn: OpenTurn, unsent: list[Speak]) -> None:
+        try:
+            while unsent and self._hub.is_open(self._row.id, turn):
+                await self._store.speak(unsent[0])
+                unsent.pop(0)
+        except WAIT_OUT:
+            if turn is self._turn:
+                self._keep_later()
+        except RetinueError:
+            unsent.clear()  # fenced, or it cannot be stored: the journal will say so

@@ -131,6 +131,8 @@ class Worker:
         self._free -= 1
         attempt = Attempt(self._services, claimed, self._slot)
         self.attempts[claimed.row.id] = attempt
+        if self._stopping.is_set():  # it was being claimed when the others were told
+            attempt.release()
         tasks.create_task(self._execute(attempt))
 
     async def _execute(self, attempt: Attempt) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import uuid
 from pathlib import Path
 
 from retinue.errors import FileMissing, StoreError
@@ -58,7 +59,7 @@ class LocalFiles:
             return uri
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            beside = path.with_suffix(f".{os.getpid()}.part")
+            beside = path.with_suffix(f".{uuid.uuid4().hex}.part")  # the same bytes may be stored twice at once
             with beside.open("wb") as file:
                 file.write(data)
                 file.flush()
@@ -73,3 +74,5 @@ class LocalFiles:
             return self._path(uri).read_bytes()
         except FileNotFoundError:
             raise FileMissing(uri=uri) from None
+        except OSError as error:
+            raise StoreError(problem=f"{uri} cannot be read: {error.strerror}") from None

@@ -8,14 +8,15 @@ import importlib
 import inspect
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
 
-from retinue.core.outcome import Durability, Effect, Outcome
+from retinue.core.outcome import Durability, Effect, Outcome, Reason, Status
 from retinue.core.target import Target
-from retinue.engine.context import Check, ChildHandle, RunContext
+from retinue.engine.context import Check, ChildHandle, RunContext, failure_of
 from retinue.engine.runner import Capabilities, Description
 from retinue.engine.submit import Request
 from retinue.errors import BadInput, BadTarget, RuleBroken, UnknownTarget
@@ -64,6 +65,7 @@ class FunctionContext:
     def __init__(self, context: RunContext) -> None:
         self._context = context
         self._count: Counter[str] = Counter()
+        self._under_way: set[str] = set()
         self.run_id = context.run.id
         self.owner = context.run.owner
 
@@ -87,16 +89,17 @@ class FunctionContext:
         """
         if effect not in set(Effect):
             raise self._broken(f"Step {name}: effect is read, idempotent or write, not {effect!r}.")
-        return await self._context.call(
-            self._call_id(name, key),
-            function,
-            arguments,
-            options,
-            name=name,
-            effect=Effect(effect),
-            check=check,
-            timeout=timeout,
-        )
+        with self._alone(name, key):
+            return await self._context.call(
+                self._call_id(name, key),
+                function,
+                arguments,
+                options,
+                name=name,
+                effect=Effect(effect),
+                check=check,
+                timeout=timeout,
+            )
 
     async def sleep(self, *, seconds: float = 0, minutes: float = 0, hours: float = 0, days: float = 0) -> None:
         """Wait for a time. The run is parked: it costs nothing meanwhile, and a restart does not matter."""
@@ -138,10 +141,24 @@ class FunctionContext:
         if not name or "#" in name:
             raise self._broken(f"{name!r} is no name for a step: it must not be empty or contain '#'.")
         if key is not None:
-            return f"{name}#{key}"
+            return f"{name}#[{key}]"  # not to be taken for an occurrence
         self._count[name] += 1
         occurrence = self._count[name]
         return name if occurrence == 1 else f"{name}#{occurrence}"
+
+    @contextmanager
+    def _alone(self, name: str, key: str | None) -> Iterator[None]:
+        """Which of several parallel steps is which must not depend on how fast they are."""
+        if key is not None:
+            yield
+            return
+        if name in self._under_way:
+            raise self._broken(f"Two steps named {name} run at once: give each its own key=.")
+        self._under_way.add(name)
+        try:
+            yield
+        finally:
+            self._under_way.discard(name)
 
     def _broken(self, problem: str) -> RuleBroken:
         self._context.broken = RuleBroken(problem=problem)
@@ -187,7 +204,10 @@ class FunctionRunner:
 
     async def run(self, ctx: RunContext) -> Outcome:
         function = load(Target.parse(ctx.run.target))
-        output = await function(FunctionContext(ctx), ctx.input)
+        try:
+            output = await function(FunctionContext(ctx), ctx.input)
+        except (Exception, SystemExit) as error:
+            return Outcome(status=Status.FAILED, reason=Reason.TOOL_ERROR, error=failure_of(error))
         await ctx.children_end()
         return Outcome.completed(output)
 
@@ -214,7 +234,7 @@ def load(target: Target) -> Callable[..., Awaitable[Any]]:
         raise UnknownTarget(
             target=target, problem=f"there is no module {error.name}. Is its folder on the path?"
         ) from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise BadTarget(
             target=target, problem=f"importing {module_name} failed: {type(error).__name__}: {error}"
         ) from error
