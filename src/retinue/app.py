@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from retinue.core.delta import Delta
 from retinue.core.events import Event
@@ -34,6 +34,18 @@ from retinue.store.sql import open_store
 from retinue.store.writer import Checkpoint
 
 DEFAULT_FOLDER = Path(".retinue")
+
+
+class RunOptions(TypedDict, total=False):
+    """How something is run. Times are milliseconds since 1970."""
+
+    owner: str
+    idempotency_key: str | None
+    priority: int
+    start_at: int | None
+    expires_at: int | None
+    max_minutes: float | None
+    durability: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,35 +151,16 @@ class Retinue:
             await store.close()
 
     async def submit(
-        self,
-        target: str | Callable[..., Awaitable[Any]],
-        input: object = None,
-        *,
-        owner: str = "",
-        idempotency_key: str | None = None,
-        priority: int = 0,
-        start_at: int | None = None,
-        expires_at: int | None = None,
-        max_minutes: float | None = None,
-        durability: str | None = None,
+        self, target: str | Callable[..., Awaitable[Any]], input: object = None, **options: Unpack[RunOptions]
     ) -> Run:
-        """Store a queued run. `target` is a name, or a durable function itself; times are milliseconds since 1970."""
-        request = Request(
-            target=target_of(target),
-            input=input,
-            owner=owner,
-            idempotency_key=idempotency_key,
-            priority=priority,
-            start_at=start_at,
-            expires_at=expires_at,
-            max_minutes=max_minutes,
-            durability=Durability(durability) if durability else None,
-        )
-        return Run(await self.service.submit(request), self.service)
+        """Store a queued run; it is on disk when this returns. `target` is a name, or a durable function itself."""
+        return Run(await self.service.submit(_request(target, input, options)), self.service)
 
-    async def run(self, target: str | Callable[..., Awaitable[Any]], input: object = None, **options: Any) -> Outcome:
+    async def run(
+        self, target: str | Callable[..., Awaitable[Any]], input: object = None, **options: Unpack[RunOptions]
+    ) -> Outcome:
         """Submit and wait."""
-        return await (await self.submit(target, input, **options)).outcome()
+        return await self.service.run_to_end(_request(target, input, options))
 
     def get(self, run_id: str) -> Run:
         """A run by its id."""
@@ -185,7 +178,11 @@ class Retinue:
 
 
 def run_sync(
-    target: str | Callable[..., Awaitable[Any]], input: object = None, *, url: str | None = None, **options: Any
+    target: str | Callable[..., Awaitable[Any]],
+    input: object = None,
+    *,
+    url: str | None = None,
+    **options: Unpack[RunOptions],
 ) -> Outcome:
     """Run something to its end, for scripts."""
 
@@ -194,6 +191,21 @@ def run_sync(
             return await app.run(target, input, **options)
 
     return asyncio.run(run())
+
+
+def _request(target: str | Callable[..., Awaitable[Any]], input: object, options: RunOptions) -> Request:
+    durability = options.get("durability")
+    return Request(
+        target=target_of(target),
+        input=input,
+        owner=options.get("owner", ""),
+        idempotency_key=options.get("idempotency_key"),
+        priority=options.get("priority", 0),
+        start_at=options.get("start_at"),
+        expires_at=options.get("expires_at"),
+        max_minutes=options.get("max_minutes"),
+        durability=Durability(durability) if durability else None,
+    )
 
 
 def _default_url() -> str:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
-from contextlib import aclosing
-
 
 import msgspec
 
 from retinue.core.delta import Delta
-from retinue.core.events import Event, RunFinished, RunQueued, encode_json
+from retinue.core.events import Event, RunQueued, encode_json
 from retinue.core.outcome import Outcome, Status
 from retinue.core.target import Target
-from retinue.engine.attempt import Services, read_outcome
+from retinue.engine.answers import wrong_answer
+from retinue.engine.attempt import Services, outcome_of, read_outcome
 from retinue.engine.follow import Follower
 from retinue.engine.submit import Request
 from retinue.engine.worker import Worker
 from retinue.errors import BadInput, NotSupported, TicketEnded, UnknownRun, UnknownTicket
-from retinue.ports.store import Cancel, RunRow, Signal, TicketRow
+from retinue.ports.store import Cancel, Recorded, RunRow, Signal, Submit, TicketRow
+
+LOOK_FOR_END = 0.25
 
 
 class Service:
@@ -32,9 +34,12 @@ class Service:
 
     async def submit(self, request: Request) -> str:
         """Store a queued run; it is on disk when its id is given. The same key and request give the same run."""
+        return await self._store.submit(self._prepare(request))
+
+    def _prepare(self, request: Request) -> Submit:
         write = self._services.submitter.prepare(request)
         self._worker.can_load(write.run.requires)
-        return await self._store.submit(write)
+        return write
 
     async def retry(self, run_id: str, *, fresh: bool = False, idempotency_key: str | None = None) -> str:
         """A new run that reuses every recorded success of an ended one; with `fresh`, nothing."""
@@ -92,12 +97,31 @@ class Service:
 
     async def outcome(self, run_id: str) -> Outcome:
         """Wait until a run has ended; give how."""
-        row = await self.run(run_id)
-        if not row.status.terminal:
-            async with aclosing(self._follower.follow(run_id, row.last_seq)) as events:  # type: ignore[type-var]
-                async for event in events:
-                    if isinstance(event, Event) and isinstance(event.data, RunFinished):
-                        break
+        with self._services.hub.ending(run_id) as ended:
+            if not (await self.run(run_id)).status.terminal:
+                await self._wait_for_end(run_id, ended)
+            return await self._outcome(run_id, ended)
+
+    async def run_to_end(self, request: Request) -> Outcome:
+        """Submit and wait."""
+        write = self._prepare(request)
+        with self._services.hub.ending(write.run.id) as ended:
+            run_id = await self._store.submit(write)
+            if run_id == write.run.id:
+                await self._wait_for_end(run_id, ended)
+                return await self._outcome(run_id, ended)
+        return await self.outcome(run_id)  # there was a run with the same key
+
+    async def _wait_for_end(self, run_id: str, ended: asyncio.Future[Recorded]) -> None:
+        """Told by this process's own commits; what other processes commit is looked for now and then."""
+        while not ended.done():
+            await asyncio.wait({ended}, timeout=LOOK_FOR_END if self._store.shared else None)
+            if not ended.done() and (await self.run(run_id)).status.terminal:
+                return
+
+    async def _outcome(self, run_id: str, ended: asyncio.Future[Recorded]) -> Outcome:
+        if ended.done():
+            return outcome_of(await self._services.codec.used(ended.result()))
         return await read_outcome(self._store, self._services.codec, run_id)
 
     # Talking to a run
@@ -147,6 +171,7 @@ class Service:
             raise UnknownTicket(ticket_id=ticket_id)
         if ticket.status != "open":
             raise TicketEnded(ticket_id=ticket_id, decision=ticket.decision or ticket.status)
+        value = msgspec.json.decode(encode_json(value, "The answer"))
         if decision == "answered":
             _check_answer(ticket, value)
         said = {"ticket_id": ticket_id, "decision": decision, "value": value, "message": message, "by": by}
@@ -170,13 +195,5 @@ class Service:
 def _check_answer(ticket: TicketRow, value: object) -> None:
     """An answer fits the schema that the ticket was opened with."""
     schema = msgspec.json.decode(ticket.data).get("schema")
-    if not schema:
-        return
-    import jsonschema_rs
-
-    errors = [
-        f"{'/'.join(map(str, error.instance_path)) or 'the answer'}: {error.message}"
-        for error in jsonschema_rs.validator_for(schema).iter_errors(value)
-    ]
-    if errors:
-        raise BadInput(problem=f"The answer to {ticket.id} does not fit its schema: {'; '.join(errors)}.")
+    if schema and (wrong := wrong_answer(schema, value)):
+        raise BadInput(problem=f"The answer to {ticket.id} does not fit its schema: {wrong}.")

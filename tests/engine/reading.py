@@ -30,7 +30,7 @@ from tests.contract.steps import Held
 
 
 class CountingStore(SqlStore):
-    """Counts reads; `meanwhile` is what happens once between a read and its answer, `fails` what the next words meet."""
+    """Counts reads. `meanwhile` happens once between a read and its answer; `fails` is what the next words meet."""
 
     def __init__(self, store: SqlStore) -> None:
         super().__init__(store._dialect, store._writer, store._clock)
@@ -140,7 +140,7 @@ async def another_desk(url: str, clock: SetClock) -> AsyncIterator[Desk]:
 async def until(holds: Callable[[], bool], seconds: float = 10.0) -> None:
     """Wait for what happens on other threads or in other processes."""
     async with asyncio.timeout(seconds):
-        while not holds():
+        while not holds():  # noqa: ASYNC110 - what is waited for does not know of it
             await asyncio.sleep(0.001)
 
 

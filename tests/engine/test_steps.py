@@ -242,7 +242,7 @@ async def test_a_step_that_is_called_wrongly_ends_the_run_and_says_why(app: Reti
 
 
 async def odd_result(kind: str) -> object:
-    return {"object": object(), "nan": float("nan"), "surrogate": "\udc80", "big": 2**70}[kind]
+    return {"object": object(), "nan": float("nan"), "surrogate": "\udc80"}[kind]
 
 
 async def odd(ctx: FunctionContext, input: str) -> str:
@@ -253,7 +253,7 @@ async def odd(ctx: FunctionContext, input: str) -> str:
     return "stored"
 
 
-@pytest.mark.parametrize("kind", ["object", "nan", "surrogate", "big"])
+@pytest.mark.parametrize("kind", ["object", "nan", "surrogate"])
 async def test_a_result_that_cannot_be_stored_is_a_failed_step(app: Retinue, kind: str) -> None:
     assert (await ended(app, await app.submit(odd, kind))).output == "NotStorable"
 

@@ -205,7 +205,12 @@ def _finished(state: RunState, event: e.Event, data: e.RunFinished, refuse: _Ref
     state.status, state.waits_for, state.until = data.status, (), None
     state.open_tickets.clear()
     state.open_children.clear()
-    state.outcome = Outcome(
+    state.outcome = outcome_in(data)
+
+
+def outcome_in(data: e.RunFinished) -> Outcome:
+    """How the run ended, without what only its journal is for."""
+    return Outcome(
         status=data.status,
         reason=data.reason,
         output=data.output,

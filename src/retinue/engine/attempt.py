@@ -11,7 +11,7 @@ import msgspec
 
 from retinue.core import events as e
 from retinue.core.outcome import Failure, Outcome, Reason, Status, Waits
-from retinue.core.run import RunState, closing, fold, interruption
+from retinue.core.run import RunState, closing, fold, interruption, outcome_in
 from retinue.core.target import Target
 from retinue.engine.codec import Codec
 from retinue.engine.context import RunContext, failure_of
@@ -525,14 +525,10 @@ async def read_outcome(store: Store, codec: Codec, run_id: str) -> Outcome:
     """How a run ended, from its last event."""
     last = await store.last_event(run_id)
     assert last
-    data = (await codec.used(last)).data
-    assert isinstance(data, e.RunFinished)
-    return Outcome(
-        status=data.status,
-        reason=data.reason,
-        output=data.output,
-        recovered=data.recovered,
-        partial=data.partial,
-        error=data.error,
-        usage=data.usage,
-    )
+    return outcome_of(await codec.used(last))
+
+
+def outcome_of(last: e.Event) -> Outcome:
+    """What the last event of a run says."""
+    assert isinstance(last.data, e.RunFinished)
+    return outcome_in(last.data)

@@ -27,7 +27,7 @@ class Codec:
 
     async def store_large(self, draft: Draft) -> tuple[Draft, tuple[str, int] | None]:
         """The draft as it is, or one that refers to a file with its data."""
-        if len(draft.encoded) <= LARGEST_INLINE:
+        if not is_large(draft):
             return draft, None
         encoded = draft.encoded.encode()
         uri = await self._files.put(encoded)
@@ -48,6 +48,11 @@ class Codec:
         if stored.data.startswith(REFERENCE):
             return await self._files.get(msgspec.json.decode(stored.data)["$file"])
         return stored.data.encode()
+
+
+def is_large(draft: Draft) -> bool:
+    """Whether its data belongs in a file."""
+    return len(draft.encoded) > LARGEST_INLINE
 
 
 def _event(stored: Recorded, data: bytes) -> e.Event:

@@ -20,6 +20,7 @@ import msgspec
 from retinue.core import events as e
 from retinue.core.outcome import Effect, Failure, Outcome, Status, Waits
 from retinue.core.run import Call, Child, RunState, Ticket
+from retinue.engine.answers import wrong_schema
 from retinue.engine.gate import Gate
 from retinue.engine.journal import Journal
 from retinue.engine.past import Past
@@ -266,6 +267,9 @@ class RunContext:
             self.gate.pass_by(call_id)
         ticket = self.state.ticket_of_call.get(call_id) or self._past.ticket(call_id)
         if ticket is None:
+            if schema and (wrong := wrong_schema(schema)):
+                self.broken = RuleBroken(problem=f"The schema of {call_id} is no JSON schema: {wrong}")
+                raise self.broken
             async with self._entered(call_id):
                 opened = e.TicketOpened(
                     ticket_id=new_id("tkt"),

@@ -61,7 +61,8 @@ class Gate:
     def leave(self) -> None:
         """An operation has ended."""
         self._active -= 1
-        self._look_soon()
+        if self._waits:
+            self._look_soon()
 
     def pass_by(self, what: str) -> None:
         """Any use of the context comes by here: code that was left may not use it any more."""

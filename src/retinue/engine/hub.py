@@ -12,7 +12,7 @@ from typing import Protocol
 import msgspec
 
 from retinue.core.delta import OpenTurn
-from retinue.core.events import ModelResponded, ModelRetried, TurnInterrupted
+from retinue.core.events import ModelResponded, ModelRetried, RunFinished, TurnInterrupted
 from retinue.core.outcome import Status
 from retinue.errors import RetinueError, StoreClosed
 from retinue.ports.clock import Clock
@@ -119,6 +119,7 @@ class Hub:
         self._store, self._clock = store, clock
         self._tails: dict[tuple[str, bool], Tail] = {}
         self._living: dict[str, Living] = {}
+        self._ends: dict[str, list[asyncio.Future[Recorded]]] = {}
         self.turns: dict[str, tuple[str, OpenTurn]] = {}
         self.queued = asyncio.Event()
         self.tick = asyncio.Event()
@@ -130,6 +131,10 @@ class Hub:
             for recorded in commit.events:
                 self._close_turn(recorded)
                 self._push(recorded, commit.roots[recorded.run_id])
+        if self._ends:
+            for recorded in commit.events:
+                if recorded.type == RunFinished.type:
+                    self._tell_end(recorded)
         if commit.queued:
             self.queued.set()
         for run_id in commit.signalled:
@@ -146,11 +151,29 @@ class Hub:
         tail.push(recorded)
 
     def _close_turn(self, recorded: Recorded) -> None:
-        """What has its end on disk is not open any more for those who come late. The next try may have begun already."""
+        """What has its end on disk is open no more, for those who come late. The next try may have begun already."""
         if recorded.type in CLOSING and recorded.run_id in self.turns:
             turn, said = self.turns[recorded.run_id][1], _said.decode(recorded.data)
             if said.turn is None or (turn.turn, turn.try_) <= (said.turn, said.try_):
                 del self.turns[recorded.run_id]
+
+    def _tell_end(self, recorded: Recorded) -> None:
+        for future in self._ends.get(recorded.run_id, ()):
+            if not future.done():
+                future.set_result(recorded)
+
+    @contextmanager
+    def ending(self, run_id: str) -> Iterator[asyncio.Future[Recorded]]:
+        """The last event of a run, once it is recorded in this process."""
+        future: asyncio.Future[Recorded] = asyncio.get_running_loop().create_future()
+        waiting = self._ends.setdefault(run_id, [])
+        waiting.append(future)
+        try:
+            yield future
+        finally:
+            waiting.remove(future)
+            if not waiting:
+                self._ends.pop(run_id, None)
 
     def signal(self, run_id: str) -> None:
         """A run has something to look at, if it lives here."""

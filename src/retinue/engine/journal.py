@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
+from itertools import count
 from typing import TypeVar
 
 from retinue.core import events as e
 from retinue.core.run import RunState
-from retinue.engine.codec import Codec
+from retinue.engine.codec import Codec, is_large
 from retinue.errors import (
     DatabaseFull,
     DatabaseLocked,
@@ -70,10 +72,10 @@ class Journal:
     async def sync(self) -> None:
         """Wait until all that was noted is on disk."""
         await asyncio.sleep(0)  # what begins at the same moment goes into the same append
-        async with self._turn:
-            if self.error:
-                raise Lost
-            await self._append()
+        # Who waits may be cancelled. The append goes on: whether it is on disk must be known here.
+        await asyncio.shield(self._flush_now())
+        if self.error:
+            raise Lost
 
     async def park(self, waiting: e.RunWaiting, signal_seen: int) -> bool:
         """Park the run, with what is noted; False when a signal came first, and the run goes on."""
@@ -109,13 +111,19 @@ class Journal:
     def _flush_soon(self) -> None:
         self._scheduled = False
         if self._drafts and not self.error and not self._turn.locked():
+            self._flush_now()
+
+    def _flush_now(self) -> asyncio.Task[None]:
+        """The flush that is under way, or a new one: it ends when nothing is left to write."""
+        if self._background is None or self._background.done():
             self._background = asyncio.create_task(self._flush())
+        return self._background
 
     async def _flush(self) -> None:
-        try:
-            await self.sync()
-        except Lost:
-            pass  # whoever writes next is told
+        async with self._turn:
+            if not self.error:
+                with suppress(Lost):  # whoever waits, or writes next, is told
+                    await self._append()
 
     async def _append(self, last: Draft | None = None, *, signal_seen: int = 0, cancel_children: bool = False) -> bool:
         """Put what is noted on disk, and `last` with it. False only when a signal forbade a park: nothing was written."""
@@ -123,14 +131,17 @@ class Journal:
             # Taken before the first await: what is noted meanwhile goes into the next append.
             drafts, self._drafts = self._drafts, []
             children, self._children = self._children, []
-            sent = await self._store_large((*drafts, *([last] if last else [])))
+            sent = [*drafts, last] if last else drafts
+            files: list[tuple[str, int]] = []
+            if any(map(is_large, sent)):
+                sent, files = await self._store_large(sent)
             write = Append(
                 run_id=self._run_id,
                 attempt=self._attempt,
                 last_seq=self._stored_seq,
-                drafts=tuple(draft for draft, _ in sent),
+                drafts=tuple(sent),
                 children=tuple(children),
-                files=tuple(file for _, file in sent if file),
+                files=tuple(files),
                 signal_seen=signal_seen,
                 cancel_children=cancel_children,
             )
@@ -142,18 +153,18 @@ class Journal:
                 return True
         return True
 
-    async def _store_large(self, drafts: tuple[Draft, ...]) -> list[tuple[Draft, tuple[str, int] | None]]:
-        async def store() -> list[tuple[Draft, tuple[str, int] | None]]:
-            return [await self._codec.store_large(draft) for draft in drafts]
+    async def _store_large(self, drafts: list[Draft]) -> tuple[list[Draft], list[tuple[str, int]]]:
+        async def store() -> tuple[list[Draft], list[tuple[str, int]]]:
+            stored = [await self._codec.store_large(draft) for draft in drafts]
+            return [draft for draft, _ in stored], [file for _, file in stored if file]
 
         return await self.outlast(store)
 
     async def _send(self, write: Append) -> bool:
-        again = False
+        tries = count()
 
         async def send() -> bool:
-            nonlocal again
-            this, again = replace(write, again=again), True
+            this = replace(write, again=True) if next(tries) else write
             return await self._store.append(this) is not None
 
         return await self.outlast(send)
