@@ -23,10 +23,11 @@ from retinue.engine.submit import Request, Submitter
 from retinue.engine.worker import Worker
 from retinue.files.local import LocalFiles, MemoryFiles
 from retinue.models.names import ModelNames
+from retinue.ports.bus import Bus
 from retinue.ports.clock import Clock, SystemClock
 from retinue.ports.files import Files
 from retinue.ports.models import Model
-from retinue.ports.store import RunRow, TicketRow
+from retinue.ports.store import RunRow, Store, TicketRow
 from retinue.runners.function import FunctionRunner, target_of
 from retinue.runners.model import ModelRunner
 from retinue.service import Service
@@ -124,6 +125,7 @@ class Retinue:
         url = url or _default_url()
         store = await open_store(url, clock, checkpoint)
         hub = Hub(store, clock)
+        bus = _bus(url, store, hub)
         codec = Codec(Secrets(secrets), files or _files_of(url))
         known = _runners(ModelNames(models), runners)
         services = Services(store, hub, codec, clock, known, Submitter(known, codec))
@@ -146,6 +148,8 @@ class Retinue:
             else:
                 yield app
         finally:
+            if bus:
+                await bus.close()
             await hub.close()
             await a_worker.let_go()
             await store.close()
@@ -222,6 +226,17 @@ def _files_of(url: str) -> Files:
         path = url.removeprefix("sqlite://").removeprefix("/").partition("?")[0]
         return MemoryFiles() if path in ("", ":memory:") else LocalFiles(Path(path).with_suffix(".files"))
     return MemoryFiles() if url == ":memory:" else LocalFiles(DEFAULT_FOLDER / "files")
+
+
+def _bus(url: str, store: Store, hub: Hub) -> Bus | None:
+    """How processes hear of each other's commits. On SQLite they look each quarter of a second."""
+    if not url.startswith("postgres"):
+        return None
+    from retinue.dispatch.postgres import PostgresBus  # psycopg is an extra, and slow to import
+
+    bus = PostgresBus(url, hub.heard)
+    store.on_commit(bus.committed)
+    return bus
 
 
 def _runners(models: ModelNames, more: Iterable[Runner]) -> Runners:

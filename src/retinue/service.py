@@ -112,16 +112,16 @@ class Service:
                 return await self._outcome(run_id, ended)
         return await self.outcome(run_id)  # there was a run with the same key
 
-    async def _wait_for_end(self, run_id: str, ended: asyncio.Future[Recorded]) -> None:
+    async def _wait_for_end(self, run_id: str, ended: asyncio.Future[Recorded | None]) -> None:
         """Told by this process's own commits; what other processes commit is looked for now and then."""
         while not ended.done():
             await asyncio.wait({ended}, timeout=LOOK_FOR_END if self._store.shared else None)
             if not ended.done() and (await self.run(run_id)).status.terminal:
                 return
 
-    async def _outcome(self, run_id: str, ended: asyncio.Future[Recorded]) -> Outcome:
-        if ended.done():
-            return outcome_of(await self._services.codec.used(ended.result()))
+    async def _outcome(self, run_id: str, ended: asyncio.Future[Recorded | None]) -> Outcome:
+        if ended.done() and (last := ended.result()):
+            return outcome_of(await self._services.codec.used(last))
         return await read_outcome(self._store, self._services.codec, run_id)
 
     # Talking to a run

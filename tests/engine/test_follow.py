@@ -331,11 +331,12 @@ async def test_readers_that_leave_a_quiet_run_are_forgotten_while_others_stay(de
 async def test_whoever_still_reads_is_told_when_the_app_closes(database_url: str, clock: SetClock) -> None:
     async with Retinue.open(database_url, clock=clock, grace=0) as app:
         run = await app.submit("model:test", "hello", start_at=clock.now_ms() + 1000)
-        reader = Reader(run.follow())
+        reader, waiting = Reader(run.follow()), asyncio.create_task(run.outcome())
         await until(lambda: reader.types == ["run.queued"])
         await turns_of_the_loop()
-    with pytest.raises(StoreClosed):
-        await reader.task
+    for task in (reader.task, waiting):
+        with pytest.raises(StoreClosed):
+            await task
 
 
 # What open turns say
@@ -523,8 +524,7 @@ async def test_words_from_elsewhere_come_after_the_events_before_them(here: Desk
         speech.begin(turn, 1)
         speech.say("text", f"turn {turn}")
         here.clock.advance(1)
-        if turn % 3:
-            await asyncio.sleep(0.005)
+        await asyncio.sleep(0.01 * (turn % 3))
         await run.append(responded(turn))
     await run.finish()
     await reader.task

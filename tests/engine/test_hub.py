@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,9 @@ from retinue.core import events as e
 from retinue.core.delta import OpenTurn
 from retinue.core.outcome import Failure
 from retinue.engine import hub
+from retinue.engine.codec import REFERENCE
 from retinue.engine.hub import PAGE, RING, Hub, Tail
+from retinue.errors import StoreClosed
 from retinue.ports.store import Draft, Recorded, Signal
 from retinue.store import queries
 from retinue.store.sql import SqlStore
@@ -110,6 +113,13 @@ async def test_who_waits_is_woken_by_a_change_and_not_kept_by_one_that_came_befo
     tail.push(recorded(1))
     await asyncio.gather(*waiting[1:], tail.changed(0))
     assert not tail.waiting
+
+
+async def test_nobody_waits_at_a_tail_that_is_closed(desk: Desk) -> None:
+    with desk.hub.watch("run_1", tree=False) as tail:
+        await desk.hub.close()
+        with pytest.raises(StoreClosed):
+            await tail.changed(tail.version)
 
 
 async def test_a_tail_is_there_while_somebody_reads(desk: Desk) -> None:
@@ -222,7 +232,7 @@ async def test_an_answer_that_is_kept_in_a_file_ends_its_turn(desk: Desk) -> Non
     run, said = await held(desk.store), turn("long")
     desk.hub.said(run.id, run.id, said)
     responded = e.ModelResponded(turn=1, try_=1, parts=(), model="test")
-    await desk.store.append(run.write(drafts=(Draft(responded, '{"$file":"file:1","size":300000}'),)))
+    await desk.store.append(replace(run.write(), drafts=(Draft(responded, REFERENCE + '"file:1"}'),)))
     assert not desk.hub.is_open(run.id, said)
 
 

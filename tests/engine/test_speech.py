@@ -99,6 +99,7 @@ async def test_what_was_kept_is_gone_when_the_turn_is_closed(
 ) -> None:
     speech.say("text", "one")
     desk.clock.advance(1)
+    await asyncio.sleep(0)  # the first words are under way
     speech.say("text", " two")
     await run.append(how)
     await kept(speech)
@@ -141,7 +142,7 @@ async def test_what_is_said_while_words_are_being_kept_is_kept_too(desk: Desk, r
 async def test_words_that_met_a_lost_database_are_kept_when_it_is_back(
     desk: Desk, run: Held, speech: Speech, late: bool
 ) -> None:
-    desk.store.fails, desk.store.fails_late = [DatabaseUnavailable(problem="away")], late
+    desk.store.fails, desk.store.fails_late = [DatabaseUnavailable(url=desk.store.url, problem="away")], late
     speech.say("text", "one")
     desk.clock.advance(1)
     await kept(speech)

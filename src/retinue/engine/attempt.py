@@ -73,7 +73,7 @@ class Attempt:
         self._services, self._claimed, self._slot = services, claimed, slot
         self.row = claimed.row
         self._has_slot = True
-        self._signals_seen = 0
+        self._signals_seen = self._seen_by_code = 0
         self._woken = asyncio.Event()
         self._stop: Stop | None = None
         self._code_stopped = False
@@ -137,7 +137,7 @@ class Attempt:
         self._state = state
         self._signals_seen, self._active_before = state.signals_seen, state.active_ms
         speech = self._speech = Speech(self._services.store, self._services.hub, self._services.clock, self.row)
-        self._gate = Gate(self._idle, self._busy)
+        self._gate = Gate(self._idle, self._busy, self._leave)
         self._context = RunContext(
             row=self.row,
             state=state,
@@ -353,7 +353,8 @@ class Attempt:
             active_ms=self._active_ms(),
             signal=self._signals_seen if pausing is not None else None,
         )
-        if await self._journal.park(waiting, self._signals_seen):
+        # What came after the code was left is taken and not seen by it: the run must not park on that.
+        if await self._journal.park(waiting, self._seen_by_code if pausing is None else self._signals_seen):
             self._services.hub.parked(self.row.parent_id)
             if waiting.until is not None:
                 self._services.hub.due(waiting.until - self._services.clock.now_ms())
@@ -501,6 +502,10 @@ class Attempt:
         if self._active_since is None:
             return self._active_before
         return self._active_before + max(0, self._services.clock.now_ms() - self._active_since)
+
+    def _leave(self) -> None:
+        """The code is being left: it sees no more signals."""
+        self._seen_by_code = self._signals_seen
 
     def give_slot_back(self) -> None:
         """The attempt is over."""

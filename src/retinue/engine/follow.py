@@ -24,7 +24,7 @@ class Follower:
         if row is None:
             raise UnknownRun(run_id=run_id)
         seen: dict[str, Place] = {}
-        with self._hub.watch(row.root_id if tree else run_id, tree=tree) as tail:
+        with self._hub.watch(row.root_id if tree else run_id, tree=tree, root=row.root_id) as tail:
             unended, end = await self._extent(row, tree=tree)
             place = min(after, end)
             while unended or place < end:

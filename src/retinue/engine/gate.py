@@ -31,10 +31,11 @@ class Wait:
 
 
 class Gate:
-    """Counts what a run's code has under way. `on_idle` and `on_busy` tell when the run stops and starts to work."""
+    """Counts what a run's code has under way. `on_idle` and `on_busy` tell when the run stops and starts to work,
+    `on_leave` when its code is left."""
 
-    def __init__(self, on_idle: Callable[[], None], on_busy: Callable[[], None]) -> None:
-        self._on_idle, self._on_busy = on_idle, on_busy
+    def __init__(self, on_idle: Callable[[], None], on_busy: Callable[[], None], on_leave: Callable[[], None]) -> None:
+        self._on_idle, self._on_busy, self._on_leave = on_idle, on_busy, on_leave
         self._active = 0
         self._waits: set[Wait] = set()
         self._left: WeakSet[asyncio.Task[object]] = WeakSet()
@@ -105,6 +106,7 @@ class Gate:
         if self.leaving:
             return
         self.leaving = kind
+        self._on_leave()
         self.left_for = tuple(sorted({wait.waits for wait in self._waits}))
         self.left_until = min((wait.until for wait in self._waits if wait.until is not None), default=None)
         for wait in list(self._waits):

@@ -15,6 +15,7 @@ from retinue.core.delta import OpenTurn
 from retinue.core.events import ModelResponded, ModelRetried, RunFinished, TurnInterrupted
 from retinue.core.outcome import Status
 from retinue.errors import RetinueError, StoreClosed
+from retinue.ports.bus import Notice
 from retinue.ports.clock import Clock
 from retinue.ports.store import Commit, Recorded, Store
 
@@ -35,6 +36,24 @@ class Living(Protocol):
         """A child of it rests."""
 
 
+class _Said(msgspec.Struct):
+    """Of which try an event is the end. What is so large that it is in a file does not say."""
+
+    turn: int | None = None
+    try_: int = msgspec.field(default=1, name="try")
+
+
+_said = msgspec.json.Decoder(_Said)
+
+
+def _closes(recorded: Recorded, turn: OpenTurn | None) -> bool:
+    """Whether an event is the end of a turn of its run. The next try may have begun before that is on disk."""
+    if turn is None or recorded.type not in CLOSING:
+        return False
+    said = _said.decode(recorded.data)
+    return said.turn is None or (turn.turn, turn.try_) <= (said.turn, said.try_)
+
+
 @dataclass(slots=True, eq=False)
 class Tail:
     """The end of a run's or a tree's journal, kept while somebody reads it.
@@ -44,6 +63,7 @@ class Tail:
 
     key: str
     tree: bool
+    root: str = ""
     ring: deque[Recorded] = field(default_factory=lambda: deque(maxlen=RING))
     floor: int | None = None
     readers: int = 0
@@ -51,6 +71,7 @@ class Tail:
     waiting: set[asyncio.Future[None]] = field(default_factory=set)
     turns: dict[str, OpenTurn] = field(default_factory=dict)
     poller: asyncio.Task[None] | None = None
+    poke: asyncio.Event = field(default_factory=asyncio.Event)
     closed: bool = False
 
     @property
@@ -67,6 +88,8 @@ class Tail:
             return
         if self.ring and place != self.place(self.ring[-1]) + 1:
             self.ring.clear()  # another process wrote in between; readers fetch that from the store
+        if _closes(recorded, self.turns.get(recorded.run_id)):
+            del self.turns[recorded.run_id]
         self.ring.append(recorded)
         self.stir()
 
@@ -91,7 +114,7 @@ class Tail:
 
     async def changed(self, version: int) -> None:
         """Wait until the tail is no longer as it was at `version`."""
-        if self.version == version:
+        if self.version == version and not self.closed:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self.waiting.add(future)
             try:
@@ -102,16 +125,6 @@ class Tail:
             raise StoreClosed
 
 
-class _Said(msgspec.Struct):
-    """Of which try an event is the end. What is so large that it is in a file does not say."""
-
-    turn: int | None = None
-    try_: int = msgspec.field(default=1, name="try")
-
-
-_said = msgspec.json.Decoder(_Said)
-
-
 class Hub:
     """Passes on what the store's writer has committed, and what open turns say."""
 
@@ -119,7 +132,7 @@ class Hub:
         self._store, self._clock = store, clock
         self._tails: dict[tuple[str, bool], Tail] = {}
         self._living: dict[str, Living] = {}
-        self._ends: dict[str, list[asyncio.Future[Recorded]]] = {}
+        self._ends: dict[str, list[asyncio.Future[Recorded | None]]] = {}
         self.turns: dict[str, tuple[str, OpenTurn]] = {}
         self.queued = asyncio.Event()
         self.tick = asyncio.Event()
@@ -143,19 +156,12 @@ class Hub:
     def _push(self, recorded: Recorded, root_id: str) -> None:
         for key in ((recorded.run_id, False), (root_id, True)):
             if tail := self._tails.get(key):
-                self._add(tail, recorded)
-
-    def _add(self, tail: Tail, recorded: Recorded) -> None:
-        if recorded.type in CLOSING and recorded.run_id not in self.turns:
-            tail.turns.pop(recorded.run_id, None)
-        tail.push(recorded)
+                tail.push(recorded)
 
     def _close_turn(self, recorded: Recorded) -> None:
-        """What has its end on disk is open no more, for those who come late. The next try may have begun already."""
-        if recorded.type in CLOSING and recorded.run_id in self.turns:
-            turn, said = self.turns[recorded.run_id][1], _said.decode(recorded.data)
-            if said.turn is None or (turn.turn, turn.try_) <= (said.turn, said.try_):
-                del self.turns[recorded.run_id]
+        """What has its end on disk is not open any more, for those who come late."""
+        if recorded.run_id in self.turns and _closes(recorded, self.turns[recorded.run_id][1]):
+            del self.turns[recorded.run_id]
 
     def _tell_end(self, recorded: Recorded) -> None:
         for future in self._ends.get(recorded.run_id, ()):
@@ -163,9 +169,9 @@ class Hub:
                 future.set_result(recorded)
 
     @contextmanager
-    def ending(self, run_id: str) -> Iterator[asyncio.Future[Recorded]]:
-        """The last event of a run, once it is recorded in this process."""
-        future: asyncio.Future[Recorded] = asyncio.get_running_loop().create_future()
+    def ending(self, run_id: str) -> Iterator[asyncio.Future[Recorded | None]]:
+        """The last event of a run, once it is recorded in this process; None when another one says that it is."""
+        future: asyncio.Future[Recorded | None] = asyncio.get_running_loop().create_future()
         waiting = self._ends.setdefault(run_id, [])
         waiting.append(future)
         try:
@@ -220,9 +226,9 @@ class Hub:
         return run_id in self.turns and self.turns[run_id][1] is turn
 
     @contextmanager
-    def watch(self, key: str, *, tree: bool) -> Iterator[Tail]:
-        """The tail of a run or tree, for as long as somebody reads it."""
-        tail = self._tails.get((key, tree)) or self._begin(key, tree)
+    def watch(self, key: str, *, tree: bool, root: str | None = None) -> Iterator[Tail]:
+        """The tail of a run or tree, for as long as somebody reads it. A run below another one has a root."""
+        tail = self._tails.get((key, tree)) or self._begin(key, root or key, tree)
         tail.readers += 1
         try:
             yield tail
@@ -233,8 +239,8 @@ class Hub:
                 if tail.poller:
                     tail.poller.cancel()
 
-    def _begin(self, key: str, tree: bool) -> Tail:
-        tail = self._tails[(key, tree)] = Tail(key, tree, closed=self._closed)
+    def _begin(self, key: str, root: str, tree: bool) -> Tail:
+        tail = self._tails[(key, tree)] = Tail(key, tree, root, closed=self._closed)
         for run_id, (root_id, turn) in self.turns.items():
             if key == (root_id if tree else run_id):
                 tail.turns[run_id] = turn
@@ -242,10 +248,29 @@ class Hub:
             tail.poller = asyncio.create_task(self._poll(tail))
         return tail
 
+    def heard(self, notice: Notice) -> None:
+        """Another process has committed something: look at once instead of at the next regular look."""
+        if notice.queued:
+            self.queued.set()
+        for run_id in notice.signalled:
+            self.signal(run_id)
+        for run_id in notice.ended:
+            for future in self._ends.get(run_id, ()):
+                if not future.done():
+                    future.set_result(None)
+        if self._tails:
+            roots = set(notice.roots)
+            for tail in self._tails.values():
+                if tail.root in roots:
+                    tail.poke.set()
+
     async def _poll(self, tail: Tail) -> None:
         """See what other processes write: one look for all readers, none while the run lives here."""
         while True:
-            await asyncio.sleep(POLL_SECONDS)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(POLL_SECONDS):
+                    await tail.poke.wait()
+            tail.poke.clear()
             if tail.tree or not self.is_live(tail.key):
                 with suppress(RetinueError):  # the database may be away for a while; the next poll tells
                     await self._look(tail)
@@ -256,9 +281,9 @@ class Hub:
         read = self._store.tree_events if tail.tree else self._store.events
         while (end := tail.end) is not None and (page := await read(tail.key, end, PAGE)):
             for recorded in page:
-                self._add(tail, recorded)
-                if recorded.type in CLOSING:
-                    turns.pop(recorded.run_id, None)
+                tail.push(recorded)
+                if _closes(recorded, turns.get(recorded.run_id)):
+                    del turns[recorded.run_id]
         here = {run_id: turn for run_id, turn in tail.turns.items() if run_id in self.turns}
         turns = {run_id: turn for run_id, turn in turns.items() if not self.is_live(run_id)} | here
         if turns != tail.turns:
@@ -279,6 +304,8 @@ class Hub:
         for tail in self._tails.values():
             tail.closed = True
             tail.stir()
+        for future in [future for waiting in self._ends.values() for future in waiting if not future.done()]:
+            future.set_exception(StoreClosed())
         pollers = [tail.poller for tail in self._tails.values() if tail.poller]
         for poller in pollers:
             poller.cancel()

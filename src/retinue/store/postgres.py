@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from retinue import errors
 from retinue.store.schema import SCHEMA_LOCK
@@ -19,6 +20,9 @@ RACES = (
     psycopg.errors.DeadlockDetected,
     psycopg.errors.SerializationFailure,
 )
+
+# A statement that takes that long is broken, a server that is silent that long is gone.
+_TIMEOUTS = b"SET statement_timeout = '30s'; SET lock_timeout = '10s'; SET idle_in_transaction_session_timeout = '60s'"
 
 Connection = psycopg.Connection[Row]
 
@@ -98,7 +102,8 @@ class PostgresDialect:
 
     def connect(self) -> Connection:
         try:
-            connection: Connection = psycopg.connect(self.url, autocommit=True, connect_timeout=10)
+            connection: Connection = psycopg.connect(_patient(self.url), autocommit=True)
+            connection.execute(_TIMEOUTS)
         except psycopg.Error as error:
             raise self.translate(error) from None
         connection.prepare_threshold = 2
@@ -170,6 +175,12 @@ class PostgresDialect:
     def is_race(self, error: BaseException) -> bool:
         """Whether another process came in between: the same write, done now, sees what that one has written."""
         return isinstance(error, RACES)
+
+
+def _patient(url: str) -> str:
+    """The URL with what makes a connection notice that its server is gone; what the user says goes first."""
+    defaults = {"connect_timeout": "10", "keepalives_idle": "5", "keepalives_interval": "2", "keepalives_count": "3"}
+    return make_conninfo(url, **{name: value for name, value in defaults.items() if name not in conninfo_to_dict(url)})
 
 
 def _public(url: str) -> str:

@@ -1,0 +1,1 @@
+"""How workers hear that there is work."""
