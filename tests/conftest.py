@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -146,3 +147,10 @@ async def app(clock: SetClock) -> AsyncIterator[Retinue]:
 def file_url(tmp_path: Path) -> str:
     """A database that outlives an app."""
     return f"sqlite:///{tmp_path / 'retinue.db'}"
+
+
+async def eventually(holds: Callable[[], Awaitable[bool]], *, seconds: float = 20) -> None:
+    """Wait for what another process does."""
+    async with asyncio.timeout(seconds):
+        while not await holds():
+            await asyncio.sleep(0.02)

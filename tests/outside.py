@@ -9,7 +9,7 @@ from typing import Any
 
 from retinue import Outcome, Retinue, Run
 from retinue.core import events as e
-from retinue.engine.worker import LEASE_MS
+from retinue.engine.worker import LEASE_SECONDS
 from retinue.ports.store import Write
 from retinue.store.writer import Halted
 from retinue.testing import SetClock, drain
@@ -63,6 +63,13 @@ async def ended(app: Retinue, run: Run) -> Outcome:
 
 
 
+async def heard(app: Retinue, run: Run) -> None:
+    """Wait until a run that is under way has taken what was said to it."""
+    signal_seq = (await run.row()).signal_seq
+    while not app.worker.attempts[run.id].has_seen(signal_seq):
+        await asyncio.sleep(0)
+
+
 async def data_of(run: Run, kind: type[e.EventData]) -> list[Any]:
     """The data of a run's events of one type."""
     return [event.data async for event in _events(run) if isinstance(event.data, kind)]
@@ -108,4 +115,4 @@ async def doomed(url: str, clock: SetClock, **options: Any) -> AsyncIterator[Ret
     last.cancel()
     life.cancel()
     await asyncio.gather(life, last, return_exceptions=True)
-    clock.advance(LEASE_MS / 1000 + 1)
+    clock.advance(LEASE_SECONDS + 1)

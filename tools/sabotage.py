@@ -56,7 +56,7 @@ BREAKS = (
         "the lease is never renewed",
         "store/writes.py",
         "DO UPDATE SET lease_until = excluded.lease_until",
-        "DO NOTHING",
+        "DO UPDATE SET lease_until = workers.lease_until",
         CONTRACT,
     ),
     Break("a gap in seq", "store/writes.py", "seq + n + 1, root_seq + n,", "seq + n + 2, root_seq + n,", CONTRACT),

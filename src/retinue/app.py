@@ -20,7 +20,7 @@ from retinue.engine.codec import Codec
 from retinue.engine.hub import Hub
 from retinue.engine.runner import Runner, Runners
 from retinue.engine.submit import Request, Submitter
-from retinue.engine.worker import Worker
+from retinue.engine.worker import LEASE_SECONDS, Worker
 from retinue.files.local import LocalFiles, MemoryFiles
 from retinue.models.names import ModelNames
 from retinue.ports.bus import Bus
@@ -114,12 +114,14 @@ class Retinue:
         files: Files | None = None,
         clock: Clock | None = None,
         grace: float = 10.0,
+        lease: float = LEASE_SECONDS,
         checkpoint: Checkpoint | None = None,
     ) -> AsyncIterator[Retinue]:
         """Open a database (SQLite in `.retinue/` unless named) and start a worker on it.
 
         `owner_limit` is how many runs of one owner run at once; `secrets` are kept out of the journal;
-        `grace` is how long a stop waits for steps that are under way.
+        `grace` is how long a stop waits for steps that are under way; `lease` how many seconds a worker that says
+        nothing is held to be alive.
         """
         clock = clock or SystemClock()
         url = url or _default_url()
@@ -129,7 +131,7 @@ class Retinue:
         codec = Codec(Secrets(secrets), files or _files_of(url))
         known = _runners(ModelNames(models), runners)
         services = Services(store, hub, codec, clock, known, Submitter(known, codec))
-        a_worker = Worker(services, concurrency=concurrency, owner_limit=owner_limit)
+        a_worker = Worker(services, concurrency=concurrency, owner_limit=owner_limit, lease=lease)
         app = Retinue(Service(services, a_worker), a_worker, services)
         try:
             if worker:

@@ -7,7 +7,7 @@ from typing import Any
 
 from retinue import FunctionContext, Retinue
 from retinue.testing import SetClock, drain
-from tests.outside import ended, outside, pass_time
+from tests.outside import ended, heard, outside, pass_time
 
 
 async def work(ctx: FunctionContext, input: Any) -> str:
@@ -40,6 +40,7 @@ async def test_a_pause_lets_the_step_under_way_end_and_begins_no_other(app: Reti
     run = await app.submit(work)
     await outside.at_door.wait()
     await run.pause()
+    await heard(app, run)
     outside.door.set()
     await drain(app)
     assert (await run.row()).waits_for == "paused"

@@ -62,7 +62,6 @@ class Stop:
     """Why the code is stopped from outside."""
 
     outcome: Outcome
-    told: bool = False
 
 
 class Attempt:
@@ -189,6 +188,8 @@ class Attempt:
         """Why the run ends before its code runs, if it does."""
         if self._stop:
             return self._stop.outcome
+        if self.row.cancelled:  # the signal may have been taken by an attempt that crashed
+            return Outcome(status=Status.CANCELLED, reason=Reason.CANCELLED, error=_said_by({}))
         if self.row.crashes > MOST_CRASHES:
             message = f"its worker died {self.row.crashes} times; retry it when the cause is found"
             return Outcome.failed(Reason.LOST, "lost", message)
@@ -351,7 +352,7 @@ class Attempt:
             reasons=(Waits.PAUSED,) if pausing is not None else self._gate.left_for,
             until=None if pausing is not None else self._gate.left_until,
             active_ms=self._active_ms(),
-            signal=self._signals_seen if pausing is not None else None,
+            signal=self._last_taken() if pausing is not None else None,
         )
         # What came after the code was left is taken and not seen by it: the run must not park on that.
         if await self._journal.park(waiting, self._seen_by_code if pausing is None else self._signals_seen):
@@ -385,7 +386,7 @@ class Attempt:
             error=outcome.error,
             usage=state.usage,
             active_ms=self._active_ms(),
-            signal=self._signals_seen if self._stop and self._stop.told else None,
+            signal=self._last_taken(),
         )
         await self._journal.finish(finished, cancel_children=bool(state.open_children))
 
@@ -416,13 +417,17 @@ class Attempt:
             for data in self._heed(signal):
                 self._journal.note(data)
 
+    def _last_taken(self) -> int | None:
+        """The number of the last signal, unless an event that it caused has recorded it already."""
+        return self._signals_seen if self._signals_seen > self._state.signals_seen else None
+
     def _heed(self, signal: SignalRow) -> list[e.EventData]:
         said = msgspec.json.decode(signal.data)
         state = self._state
         match signal.kind:
             case "cancel":
                 outcome = Outcome(status=Status.CANCELLED, reason=Reason.CANCELLED, error=_said_by(said))
-                self._stop = self._stop or Stop(outcome, told=True)
+                self._stop = self._stop or Stop(outcome)
             case "pause":
                 self._pause_signal = signal.n
             case "resume":
@@ -487,7 +492,7 @@ class Attempt:
             assert queued
             if queued.max_minutes is not None:
                 left = queued.max_minutes * 60 - self._active_before / 1000
-                self._set_timer("active", left, lambda: self._strike(f"it ran for {queued.max_minutes} minutes"))
+                self._set_timer("active", left, lambda: self._strike(f"it ran for {queued.max_minutes:g} minutes"))
 
     def _idle(self, *, give_back: bool = True) -> None:
         """The code waits: another run may have its slot, and its clock stands."""

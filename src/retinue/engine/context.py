@@ -12,7 +12,7 @@ import hashlib
 import inspect
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -291,8 +291,13 @@ class RunContext:
         """Start a child run, once."""
         with self._rules():
             self.gate.pass_by(call_id)
-        child = self.state.children.get(call_id) or self._past.child(call_id)
+        child = self.state.children.get(call_id)
+        before = None if child else self._past.child(call_id)
+        if before and before.status is Status.COMPLETED:
+            child = before
         if child is None:
+            if before and before.target == request.target:
+                request = replace(request, source_run_id=before.run_id)
             async with self._entered(call_id):
                 submit = self._submitter.prepare_child(request, self.run, call_id)
                 started = e.ChildStarted(

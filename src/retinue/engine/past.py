@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from retinue.core.run import Call, Child, RunState, Ticket
-from retinue.core.outcome import Status
 from retinue.engine.codec import Codec
 from retinue.errors import UnknownRun
 from retinue.ports.store import RunRow, Store
@@ -23,9 +22,9 @@ class Past:
         return next((state.calls[call_id] for state in self.states if call_id in state.calls), None)
 
     def child(self, call_id: str) -> Child | None:
-        """A child that has completed; others are started anew."""
+        """A child that has ended: one that completed is used as it is, another one is retried."""
         found = next((state.children[call_id] for state in self.states if call_id in state.children), None)
-        return found if found and found.status is Status.COMPLETED else None
+        return found if found and found.status.terminal else None
 
     def ticket(self, call_id: str) -> Ticket | None:
         """A ticket that somebody has answered."""

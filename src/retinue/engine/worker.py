@@ -20,8 +20,8 @@ from retinue.ports.store import Claim, Claimed, LetGo, Renew, WakeDue, WorkerDie
 
 log = logging.getLogger("retinue")
 
-LEASE_MS = 30_000
-RENEW_SECONDS = 10.0
+LEASE_SECONDS = 30.0
+RENEWALS = 3  # in a lease, so that one or two may fail
 LOOK_SECONDS = 0.25
 MOST_AT_ONCE = 64
 
@@ -29,8 +29,15 @@ MOST_AT_ONCE = 64
 class Worker:
     """Runs what is queued, until it is stopped."""
 
-    def __init__(self, services: Services, *, concurrency: int = 100, owner_limit: int | None = None) -> None:
-        self._services, self._owner_limit = services, owner_limit
+    def __init__(
+        self,
+        services: Services,
+        *,
+        concurrency: int = 100,
+        owner_limit: int | None = None,
+        lease: float = LEASE_SECONDS,
+    ) -> None:
+        self._services, self._owner_limit, self._lease = services, owner_limit, lease
         self.row = this_process(concurrency)
         self.attempts: dict[str, Attempt] = {}
         self._free = concurrency
@@ -38,6 +45,7 @@ class Worker:
         self._seen: set[str] = set()
         self._strangers: set[str] = set()
         self._stopping = asyncio.Event()
+        self._ready = asyncio.Event()
         self._wake = services.hub.queued
 
     @property
@@ -53,6 +61,7 @@ class Worker:
         """Work until `stop`."""
         while not self._stopping.is_set() and not await self._patiently(self.renew):
             await asyncio.sleep(LOOK_SECONDS)
+        self._ready.set()
         async with asyncio.TaskGroup() as tasks:
             duties = [
                 tasks.create_task(self._mind_time()),
@@ -62,6 +71,10 @@ class Worker:
             await self._claim_all(tasks)
             for duty in duties:
                 duty.cancel()
+
+    async def ready(self) -> None:
+        """Return when it has its lease and begins to claim."""
+        await self._ready.wait()
 
     async def stop(self, grace: float = 10.0) -> None:
         """Claim nothing more, leave each run at its next safe point, give all back."""
@@ -102,7 +115,7 @@ class Worker:
         write = Claim(
             worker_id=self.id,
             limit=min(self._free, MOST_AT_ONCE),
-            lease_ms=LEASE_MS,
+            lease_ms=int(self._lease * 1000),
             requires=tuple(self._loadable),
             owner_limit=self._owner_limit,
         )
@@ -166,7 +179,7 @@ class Worker:
 
     async def _keep_lease(self) -> None:
         while True:
-            await self._services.clock.sleep(RENEW_SECONDS)
+            await self._services.clock.sleep(self._lease / RENEWALS)
             await self._patiently(self.renew)
 
     async def _patiently(self, step: Callable[[], Awaitable[None]]) -> bool:
@@ -182,7 +195,7 @@ class Worker:
 
     async def renew(self) -> None:
         """Prolong the lease; give back what the database says is held here and is not."""
-        held = await self._services.store.renew(Renew(worker=self.row, lease_ms=LEASE_MS))
+        held = await self._services.store.renew(Renew(worker=self.row, lease_ms=int(self._lease * 1000)))
         strangers = set(held) - set(self.attempts)
         if lost := tuple(strangers & self._strangers):
             await self._services.store.let_go(LetGo(worker_id=self.id, run_ids=lost))

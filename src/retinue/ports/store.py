@@ -149,6 +149,20 @@ class WorkerRow:
     concurrency: int
     started_at: int
     lease_until: int
+    draining_since: int | None = None
+    owner_limit: int | None = None
+    loads: str = "[]"
+    """The digests of what it can load, as JSON. One that works on a single tree names none: it takes nothing else."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stats:
+    """How much a database holds."""
+
+    size: int
+    rows: dict[str, int]
+    statuses: dict[str, int]
+    oldest_queued: int | None
 
 
 # What can be written
@@ -185,7 +199,7 @@ class Append:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """Take up to `limit` runs that want a worker; with `run_id` just that one, to end it.
+    """Take up to `limit` runs that want a worker, with `root_id` of that tree only; with `run_id` just that one, to end it.
 
     Who claims lives: its lease is prolonged, so that one that slept takes not its own runs for left behind.
     """
@@ -195,6 +209,7 @@ class Claim:
     lease_ms: int = 30_000
     requires: tuple[str, ...] = ()
     owner_limit: int | None = None
+    root_id: str | None = None
     run_id: str | None = None
 
 
@@ -266,7 +281,25 @@ class Speak:
     text: str
 
 
-Write = Submit | Append | Claim | Signal | Cancel | Renew | LetGo | WorkerDied | WakeDue | Speak
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prune:
+    """Delete those of these trees that ended before a time and are no source of one that stays."""
+
+    root_ids: tuple[str, ...]
+    before: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """What was deleted; `files` are those that nothing refers to any more."""
+
+    trees: int = 0
+    runs: int = 0
+    events: int = 0
+    files: tuple[str, ...] = ()
+
+
+Write = Submit | Append | Claim | Signal | Cancel | Renew | LetGo | WorkerDied | WakeDue | Speak | Prune
 
 
 @dataclass(slots=True)
@@ -303,11 +336,19 @@ class Store(Protocol):
     async def worker_died(self, write: WorkerDied) -> None: ...
     async def wake_due(self, write: WakeDue) -> int | None: ...
     async def speak(self, write: Speak) -> None: ...
+    async def prune(self, write: Prune) -> Pruned: ...
 
     async def run(self, run_id: str) -> RunRow | None: ...
     async def runs(
-        self, *, root_id: str | None = None, status: str | None = None, before: str | None = None, limit: int = 50
+        self,
+        *,
+        root_id: str | None = None,
+        status: str | None = None,
+        owner: str | None = None,
+        before: str | None = None,
+        limit: int = 50,
     ) -> list[RunRow]: ...
+    async def ids_like(self, table: str, text: str, limit: int) -> list[str]: ...
     async def tree(self, root_id: str) -> list[RunRow]: ...
     async def held(self, worker_id: str) -> dict[str, tuple[int, int]]: ...
     async def children(self, parent_id: str) -> list[RunRow]: ...
@@ -318,9 +359,15 @@ class Store(Protocol):
     async def open_turn(self, run_id: str) -> OpenTurn | None: ...
     async def tickets(self, *, root_id: str | None = None, status: str | None = None) -> list[TicketRow]: ...
     async def ticket(self, ticket_id: str) -> TicketRow | None: ...
-    async def unseen_requirements(self, seen: Sequence[str]) -> dict[str, str]: ...
+    async def unseen_requirements(self, seen: Sequence[str], root_id: str | None = None) -> dict[str, str]: ...
+    async def requirement(self, digest: str) -> str | None: ...
     async def definition(self, digest: str) -> str | None: ...
     async def workers(self) -> list[WorkerRow]: ...
+    async def busy(self) -> dict[str, int]: ...
+    async def ahead(self, row: RunRow) -> dict[int, int]: ...
+    async def owner_load(self, owner: str) -> tuple[int, int | None]: ...
+    async def stats(self) -> Stats: ...
+    async def prunable(self, before: int) -> list[str]: ...
     async def expired(self) -> list[str]: ...
     async def now(self) -> int: ...
     async def close(self) -> None: ...

@@ -135,6 +135,9 @@ class PostgresDialect:
         sql = "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()"
         return {row[0] for row in _execute(connection, sql, ())}
 
+    def size(self, connection: Connection) -> int:
+        return int(_execute(connection, "SELECT pg_database_size(current_database())", ())[0][0])
+
     def lock_schema(self, connection: Connection) -> None:
         connection.execute(b"BEGIN")
         _execute(connection, "SELECT pg_advisory_xact_lock(%s)", (SCHEMA_LOCK,))

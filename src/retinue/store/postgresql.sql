@@ -26,6 +26,8 @@ CREATE TABLE files (
     PRIMARY KEY (uri, run_id)
 );
 
+CREATE INDEX files_of_run ON files (run_id);
+
 CREATE TABLE limits (
     owner TEXT NOT NULL,
     max_running BIGINT NOT NULL,
@@ -108,6 +110,8 @@ CREATE UNIQUE INDEX runs_of_parent ON runs (parent_id, call_id) WHERE parent_id 
 
 CREATE INDEX runs_of_root ON runs (root_id) WHERE parent_id IS NOT NULL;
 
+CREATE INDEX runs_of_source ON runs (source_run_id) WHERE source_run_id IS NOT NULL;
+
 CREATE INDEX runs_of_worker ON runs (worker_id) WHERE status = 'running';
 
 CREATE INDEX runs_to_claim ON runs (priority DESC, due_at, id) WHERE status = 'queued';
@@ -164,6 +168,9 @@ CREATE TABLE workers (
     concurrency BIGINT NOT NULL,
     started_at BIGINT NOT NULL,
     lease_until BIGINT NOT NULL,
+    draining_since BIGINT,
+    owner_limit BIGINT,
+    loads TEXT NOT NULL,
     PRIMARY KEY (id)
 );
 

@@ -8,6 +8,7 @@ from retinue.store.transaction import Row
 
 _RUN = ", ".join(RunRow.__dataclass_fields__)
 _EVENT = "run_id, seq, root_seq, attempt, at, type, data"
+IN_TREE = "(r.id = ? OR r.root_id = ? AND r.parent_id IS NOT NULL)"
 
 RUN = f"SELECT {_RUN} FROM runs WHERE id = ?"
 CHILDREN = f"SELECT {_RUN} FROM runs WHERE parent_id = ? ORDER BY id"
@@ -26,7 +27,30 @@ UNSEEN = (
     "SELECT digest, data FROM requirements WHERE digest IN (SELECT DISTINCT requires FROM runs "
     "WHERE status IN ('queued', 'running')) AND NOT (digest {in})"
 )
+UNSEEN_IN_TREE = UNSEEN.replace("'running')", f"'running') AND {IN_TREE.replace('r.', '')}")
+REQUIREMENT = "SELECT data FROM requirements WHERE digest = ?"
 DEFINITION = "SELECT data FROM definitions WHERE digest = ?"
+BUSY = "SELECT worker_id, COUNT(*) FROM runs WHERE status = 'running' GROUP BY worker_id"
+AHEAD = (
+    "SELECT priority, COUNT(*) FROM runs WHERE status = 'queued' AND (due_at <= ? OR due_at = created_at) "
+    "AND (priority > ? OR priority = ? AND (due_at < ? OR due_at = ? AND id < ?)) GROUP BY priority"
+)
+OWNER_LOAD = (
+    "SELECT (SELECT COUNT(*) FROM runs WHERE owner = ? AND parent_id IS NULL AND status = 'running'), "
+    "(SELECT max_running FROM limits WHERE owner = ?)"
+)
+STATUSES = "SELECT status, COUNT(*) FROM runs GROUP BY status"
+OLDEST_QUEUED = "SELECT MIN(due_at) FROM runs WHERE status = 'queued' AND due_at <= ?"
+# A tree goes as a whole, and stays as long as one that stays reads it as its past.
+OLD = """SELECT root.id FROM runs root WHERE root.parent_id IS NULL AND root.finished_at < ? AND NOT EXISTS (
+SELECT 1 FROM runs below WHERE below.root_id = root.id AND below.parent_id IS NOT NULL
+AND (below.finished_at IS NULL OR below.finished_at >= ?))"""
+PRUNABLE = f"""WITH RECURSIVE old(id) AS ({OLD}), reads(tree, source) AS (
+SELECT r.root_id, s.root_id FROM runs r JOIN runs s ON s.id = r.source_run_id WHERE r.source_run_id IS NOT NULL
+), kept(id) AS (
+SELECT source FROM reads WHERE tree NOT IN (SELECT id FROM old)
+UNION SELECT reads.source FROM reads JOIN kept ON reads.tree = kept.id
+) SELECT id FROM old WHERE id NOT IN (SELECT id FROM kept) ORDER BY id DESC"""
 EXPIRED = "SELECT id FROM runs WHERE expires_at <= ? AND status IN ('queued', 'waiting') ORDER BY expires_at LIMIT 1000"
 
 
@@ -37,10 +61,17 @@ def run_row(row: Row) -> RunRow:
     return RunRow(*values)
 
 
-def runs(*, root_id: str | None, status: str | None, before: str | None, limit: int) -> tuple[str, list[object]]:
+def runs(*, limit: int, before: str | None, **wanted: str | None) -> tuple[str, list[object]]:
     """The newest runs first, filtered."""
-    tests, params = _tests({"root_id = ?": root_id, "status = ?": status, "id < ?": before})
+    tests, params = _tests({f"{column} = ?": value for column, value in wanted.items()} | {"id < ?": before})
     return f"SELECT {_RUN} FROM runs{tests} ORDER BY id DESC LIMIT ?", [*params, limit]
+
+
+def ids_like(table: str, text: str, limit: int) -> list[tuple[str, list[object]]]:
+    """Ids that begin with a text; and, to be asked if there are none, those that end with it."""
+    begins = f"SELECT id FROM {table} WHERE id >= ? AND id <= ? ORDER BY id LIMIT ?"
+    ends = f"SELECT id FROM {table} WHERE id LIKE ? ORDER BY id LIMIT ?"
+    return [(begins, [text, f"{text}z", limit]), (ends, [f"%{text.partition('_')[2]}", limit])]
 
 
 def tickets(*, root_id: str | None, status: str | None) -> tuple[str, list[object]]:

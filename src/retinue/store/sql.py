@@ -110,6 +110,9 @@ class SqlStore:
     async def speak(self, write: port.Speak) -> None:
         await self._writer.do(write)
 
+    async def prune(self, write: port.Prune) -> port.Pruned:
+        return cast("port.Pruned", await self._writer.do(write))
+
     # Reads
 
     async def run(self, run_id: str) -> port.RunRow | None:
@@ -117,10 +120,23 @@ class SqlStore:
         return queries.run_row(rows[0]) if rows else None
 
     async def runs(
-        self, *, root_id: str | None = None, status: str | None = None, before: str | None = None, limit: int = 50
+        self,
+        *,
+        root_id: str | None = None,
+        status: str | None = None,
+        owner: str | None = None,
+        before: str | None = None,
+        limit: int = 50,
     ) -> list[port.RunRow]:
-        sql, params = queries.runs(root_id=root_id, status=status, before=before, limit=limit)
+        sql, params = queries.runs(limit=limit, before=before, root_id=root_id, status=status, owner=owner)
         return [queries.run_row(row) for row in await self._read(sql, *params)]
+
+    async def ids_like(self, table: str, text: str, limit: int) -> list[str]:
+        """Ids of runs or tickets that begin with a text, or else end with what it says after the kind."""
+        for sql, params in queries.ids_like(table, text, limit):
+            if rows := await self._read(sql, *params):
+                return [row[0] for row in rows]
+        return []
 
     async def children(self, parent_id: str) -> list[port.RunRow]:
         return [queries.run_row(row) for row in await self._read(queries.CHILDREN, parent_id)]
@@ -161,8 +177,16 @@ class SqlStore:
         rows = await self._read(queries.TICKET, ticket_id)
         return port.TicketRow(*rows[0]) if rows else None
 
-    async def unseen_requirements(self, seen: Sequence[str]) -> dict[str, str]:
-        return {row[0]: row[1] for row in await self._read(queries.UNSEEN, list(seen))}
+    async def unseen_requirements(self, seen: Sequence[str], root_id: str | None = None) -> dict[str, str]:
+        if root_id is None:
+            rows = await self._read(queries.UNSEEN, list(seen))
+        else:
+            rows = await self._read(queries.UNSEEN_IN_TREE, root_id, root_id, list(seen))
+        return {row[0]: row[1] for row in rows}
+
+    async def requirement(self, digest: str) -> str | None:
+        rows = await self._read(queries.REQUIREMENT, digest)
+        return str(rows[0][0]) if rows else None
 
     async def definition(self, digest: str) -> str | None:
         rows = await self._read(queries.DEFINITION, digest)
@@ -170,6 +194,35 @@ class SqlStore:
 
     async def workers(self) -> list[port.WorkerRow]:
         return [port.WorkerRow(*row) for row in await self._read(queries.WORKERS)]
+
+    async def busy(self) -> dict[str, int]:
+        """How many runs each worker holds."""
+        return {row[0]: row[1] for row in await self._read(queries.BUSY)}
+
+    async def ahead(self, row: port.RunRow) -> dict[int, int]:
+        """How many queued runs of which priority go before this one."""
+        place = (row.priority, row.priority, row.due_at, row.due_at, row.id)
+        return {row[0]: row[1] for row in await self._read(queries.AHEAD, await self.now(), *place)}
+
+    async def owner_load(self, owner: str) -> tuple[int, int | None]:
+        """How many runs of an owner run now, and how many may if that is said for this owner."""
+        ((running, allowed),) = await self._read(queries.OWNER_LOAD, owner, owner)
+        return running, allowed
+
+    async def stats(self) -> port.Stats:
+        tables = await self._look(self._dialect.tables)
+        rows = {table: (await self._read(f"SELECT COUNT(*) FROM {table}"))[0][0] for table in sorted(tables)}
+        rows.pop("alembic_version", None)
+        return port.Stats(
+            size=await self._look(self._dialect.size),
+            rows=rows,
+            statuses=dict((row[0], row[1]) for row in await self._read(queries.STATUSES)),
+            oldest_queued=(await self._read(queries.OLDEST_QUEUED, await self.now()))[0][0],
+        )
+
+    async def prunable(self, before: int) -> list[str]:
+        """The roots of the trees that may be deleted, newest first: what reads a source goes before it."""
+        return [row[0] for row in await self._read(queries.PRUNABLE, before, before)]
 
     async def expired(self) -> list[str]:
         return [row[0] for row in await self._read(queries.EXPIRED, await self.now())]

@@ -138,6 +138,10 @@ class SqliteDialect:
     def tables(self, connection: sqlite3.Connection) -> set[str]:
         return {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
+    def size(self, connection: sqlite3.Connection) -> int:
+        ((pages,),), ((each,),) = connection.execute("PRAGMA page_count"), connection.execute("PRAGMA page_size")
+        return int(pages * each)
+
     def lock_schema(self, connection: sqlite3.Connection) -> None:
         connection.execute("BEGIN IMMEDIATE")
 

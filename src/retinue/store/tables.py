@@ -103,6 +103,8 @@ Index(
     sqlite_where=text("parent_id IS NOT NULL"),
     postgresql_where=text("parent_id IS NOT NULL"),
 )
+_again = text("source_run_id IS NOT NULL")
+Index("runs_of_source", runs.c.source_run_id, sqlite_where=_again, postgresql_where=_again)
 Index(
     "runs_by_key",
     runs.c.owner,
@@ -185,6 +187,9 @@ workers = _table(
     _number("concurrency"),
     _number("started_at"),
     _number("lease_until"),
+    _number("draining_since", null=True),
+    _number("owner_limit", null=True),
+    _text("loads"),
 )
 
 files = _table(
@@ -193,6 +198,7 @@ files = _table(
     _text("run_id", key=True),
     _number("size"),
     _number("created_at"),
+    Index("files_of_run", "run_id"),
 )
 
 limits = _table("limits", _text("owner", key=True), _number("max_running"))

@@ -35,6 +35,8 @@ from retinue.ports.store import (
     Draft,
     LetGo,
     NewRun,
+    Prune,
+    Pruned,
     Recorded,
     Renew,
     RunRow,
@@ -84,6 +86,8 @@ def _touches(tx: Transaction, write: Write) -> Sequence[str]:
             return [write.run_id]
         case Claim():
             return [write.run_id] if write.run_id else []
+        case Submit() if write.run.source_run_id:
+            return [write.run.source_run_id]
         case LetGo(run_ids=None):
             return [row[0] for row in tx.run(queries.HELD, write.worker_id)]
         case LetGo():
@@ -96,6 +100,7 @@ def _touches(tx: Transaction, write: Write) -> Sequence[str]:
 
 
 def _submit(batch: Batch, writes: list[Submit]) -> None:
+    writes = _refuse_lost_sources(batch, writes)
     if keyless := [write for write in writes if not write.run.idempotency_key]:
         _insert_runs(batch, keyless, roots={})
     for write in keyless:
@@ -107,6 +112,18 @@ def _submit(batch: Batch, writes: list[Submit]) -> None:
         if existing is None:
             _insert_runs(batch, [write], roots={})
         batch.settle(write, existing or write.run.id)
+
+
+def _refuse_lost_sources(batch: Batch, writes: list[Submit]) -> list[Submit]:
+    """A run whose past was deleted in the meantime is not begun. Its source's tree is held, so it stays from here on."""
+    sources = sorted({write.run.source_run_id for write in writes if write.run.source_run_id})
+    if not sources:
+        return writes
+    there = {row[0] for row in batch.tx.run("SELECT id FROM runs WHERE id {in}", batch.tx.any(sources))}
+    lost = [write for write in writes if write.run.source_run_id and write.run.source_run_id not in there]
+    for write in lost:
+        batch.settle(write, UnknownRun(run_id=write.run.source_run_id))
+    return [write for write in writes if write not in lost]
 
 
 def _same_key(tx: Transaction, run: NewRun) -> str | IdempotencyConflict | None:
@@ -479,11 +496,11 @@ def _cancel_below(batch: Batch, run_id: str, data: str, *, itself: bool = False)
 
 # Who was not delayed (or has begun) is due whatever the clock says: it may have jumped back.
 _QUEUED = """SELECT r.id FROM runs r JOIN runs root ON root.id = r.root_id
-WHERE r.status = 'queued' AND (r.due_at <= ? OR r.due_at = r.created_at) AND r.requires {in}{owners}
+WHERE r.status = 'queued' AND (r.due_at <= ? OR r.due_at = r.created_at) AND r.requires {in}{tree}{owners}
 ORDER BY r.priority DESC, r.due_at, r.id LIMIT ?{lock}"""
 
 _LEFT = """SELECT r.id FROM runs r JOIN runs root ON root.id = r.root_id
-WHERE r.status = 'running' AND r.requires {in} AND r.worker_id IN (SELECT id FROM workers WHERE lease_until < ?)
+WHERE r.status = 'running' AND r.requires {in}{tree} AND r.worker_id IN (SELECT id FROM workers WHERE lease_until < ?)
 ORDER BY r.priority DESC, r.id LIMIT ?{lock}"""
 
 # Found before their trees were held, some may have been taken by somebody else since.
@@ -537,15 +554,18 @@ def _this_one(tx: Transaction, write: Claim) -> list[tuple[str, int]]:
 def _candidates(tx: Transaction, write: Claim) -> list[tuple[str, int]]:
     """Runs that want a worker, those that were left behind first. Under a limit for owners, no more than it allows."""
     requires = tx.any(write.requires)
-    found = [row[0] for row in tx.run(_LEFT, requires, tx.now, write.limit)]
+    tree = f" AND {queries.IN_TREE}" if write.root_id else ""
+    within = (write.root_id, write.root_id) if write.root_id else ()
+    left = _LEFT.replace("{tree}", tree)
+    found = [row[0] for row in tx.run(left, requires, *within, tx.now, write.limit)]
     room = write.limit - len(found)
     if room and write.owner_limit is None:
-        sql = _QUEUED.replace("{owners}", "")
-        found += [row[0] for row in tx.run(sql, tx.now, requires, room)]
+        sql = _QUEUED.replace("{tree}", tree).replace("{owners}", "")
+        found += [row[0] for row in tx.run(sql, tx.now, requires, *within, room)]
     elif room:
         tx.serialize()
-        sql = _QUEUED.replace("{owners}", _FULL)
-        found += [row[0] for row in tx.run(sql, tx.now, requires, write.owner_limit, room)]
+        sql = _QUEUED.replace("{tree}", tree).replace("{owners}", _FULL)
+        found += [row[0] for row in tx.run(sql, tx.now, requires, *within, write.owner_limit, room)]
     rows = tx.run(_STILL, tx.now, tx.any(found)) if found else []
     if write.owner_limit is not None:
         order = {run_id: place for place, run_id in enumerate(found)}
@@ -610,14 +630,23 @@ def _begin(batch: Batch, write: Claim, rows: list[RunRow]) -> list[Claimed]:
 _FIRST_EVENTS = "SELECT run_id, seq, root_seq, attempt, at, type, data FROM events WHERE seq = 1 AND run_id {in}"
 
 
+_WORKER = (
+    "id text, host text, boot_id text, pid bigint, process_started text, concurrency bigint, started_at bigint, "
+    "lease_until bigint, draining_since bigint, owner_limit bigint, loads text"
+)
+_SAYS_AGAIN = (
+    "ON CONFLICT (id) DO UPDATE SET lease_until = excluded.lease_until, "
+    "draining_since = excluded.draining_since, loads = excluded.loads"
+)
+
+
 def _renew(batch: Batch, writes: list[Renew]) -> None:
     """The lease is the worker's: one row, however many runs it holds."""
     tx = batch.tx
     for write in writes:
         w = write.worker
-        columns = "id text, host text, boot_id text, pid bigint, process_started text, concurrency bigint, started_at bigint, lease_until bigint"
         row = (w.id, w.host, w.boot_id, w.pid, w.process_started, w.concurrency, tx.now, tx.now + write.lease_ms)
-        tx.insert("workers", columns, [row], "ON CONFLICT (id) DO UPDATE SET lease_until = excluded.lease_until")
+        tx.insert("workers", _WORKER, [(*row, w.draining_since, w.owner_limit, w.loads)], _SAYS_AGAIN)
         held = tx.run("SELECT id, attempt, signal_seq FROM runs WHERE worker_id = ? AND status = 'running'", w.id)
         batch.settle(write, {run_id: (attempt, signal_seq) for run_id, attempt, signal_seq in held})
     # A lease cannot end that far ahead unless a clock jumped back; whoever holds it still lives renews it anyway.
@@ -711,6 +740,56 @@ def _speak(batch: Batch, writes: list[Speak]) -> None:
         batch.settle(write, None if (write.run_id, write.attempt) in held else fenced)
 
 
+# Pruning
+
+
+def _prune(batch: Batch, writes: list[Prune]) -> None:
+    for write in writes:
+        batch.settle(write, _prune_trees(batch.tx, write))
+        batch.tx.run(_FORGET_WORKERS, write.before)
+
+
+def _prune_trees(tx: Transaction, write: Prune) -> Pruned:
+    """Whoever begins a run with one of these as its past holds the tree as we do: either it is seen, or it sees nothing."""
+    sql = "SELECT root.id FROM runs root WHERE root.id {in} ORDER BY root.id{lock}"
+    held = [row[0] for row in tx.run(sql, tx.any(write.root_ids))]
+    sql = f"{queries.OLD} AND root.id {{in}}"
+    going = {row[0] for row in tx.run(sql, write.before, write.before, tx.any(held))}
+    reads = tx.run(_READS, tx.any([row[0] for row in _runs_of(tx, going)])) if going else []
+    while kept := {source for tree, source in reads if source in going and tree not in going}:
+        going -= kept
+    if not going:
+        return Pruned()
+    roots, runs = tx.any(sorted(going)), _runs_of(tx, going)
+    ids = tx.any([row[0] for row in runs])
+    uris = {row[0] for row in tx.run("SELECT uri FROM files WHERE run_id {in}", ids)}
+    tx.run("DELETE FROM events WHERE root_id {in}", roots)
+    for table in ("partials", "signals", "tickets", "files"):
+        tx.run(f"DELETE FROM {table} WHERE run_id {{in}}", ids)
+    tx.run("DELETE FROM runs WHERE id {in}", ids)
+    used = tx.run("SELECT DISTINCT uri FROM files WHERE uri {in}", tx.any(sorted(uris))) if uris else []
+    events = sum(tree_seq for run_id, tree_seq in runs if run_id in going)
+    return Pruned(len(going), len(runs), events, tuple(sorted(uris - {row[0] for row in used})))
+
+
+def _runs_of(tx: Transaction, roots: set[str]) -> list[Row]:
+    sql = (
+        "SELECT id, tree_seq FROM runs WHERE id {in} "
+        "UNION ALL SELECT id, tree_seq FROM runs WHERE root_id {in} AND parent_id IS NOT NULL"
+    )
+    return tx.run(sql, tx.any(sorted(roots)), tx.any(sorted(roots)))
+
+
+_READS = (
+    "SELECT DISTINCT r.root_id, s.root_id FROM runs r JOIN runs s ON s.id = r.source_run_id "
+    "WHERE r.source_run_id {in} AND r.root_id <> s.root_id"
+)
+_FORGET_WORKERS = (
+    "DELETE FROM workers WHERE lease_until < ? AND id NOT IN "
+    "(SELECT worker_id FROM runs WHERE status = 'running' AND worker_id IS NOT NULL)"
+)
+
+
 _DO: dict[type[Write], Callable[[Batch, list[Any]], None]] = {
     Submit: _submit,
     Speak: _speak,
@@ -721,5 +800,6 @@ _DO: dict[type[Write], Callable[[Batch, list[Any]], None]] = {
     WakeDue: _wake_due,
     Renew: _renew,
     Claim: _claim,
+    Prune: _prune,
     LetGo: _let_go,  # after claims: a worker that leaves leaves what it has just got, too
 }

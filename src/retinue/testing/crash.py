@@ -24,7 +24,7 @@ from retinue.app import Retinue, Run
 from retinue.core import events as e
 from retinue.core.outcome import Effect, Outcome
 from retinue.core.run import RunState, fold
-from retinue.engine.worker import LEASE_MS
+from retinue.engine.worker import LEASE_SECONDS
 from retinue.ports.models import Model
 from retinue.ports.store import Write
 from retinue.runners.function import target_of
@@ -160,7 +160,7 @@ async def _crash_and_recover(scenario: Scenario, url: str, point: Point) -> tupl
         clock.set(await _latest(url) or clock.now_ms())
     else:
         crashed = await _life(scenario, url, clock, point)
-    clock.advance(LEASE_MS / 1000 + 1)
+    clock.advance(LEASE_SECONDS + 1)
     return await live(scenario, url, clock), crashed
 
 
@@ -207,7 +207,7 @@ async def _pass_time(app: Retinue, clock: SetClock) -> None:
     times = [row.wake_at or row.due_at for row in await app.service.runs(limit=1000) if not row.status.terminal]
     times += [ticket.expires_at for ticket in await app.tickets() if ticket.expires_at]
     ahead = [at for at in times if at and at > clock.now_ms()]
-    clock.set(min(ahead, default=clock.now_ms() + LEASE_MS + 1000))
+    clock.set(min(ahead, default=clock.now_ms() + int(LEASE_SECONDS * 1000) + 1000))
     await app.worker.duty()
 
 

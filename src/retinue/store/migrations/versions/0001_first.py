@@ -108,6 +108,7 @@ def _runs() -> None:
     _index("runs_to_wake", "runs", "wake_at", where="status = 'waiting' AND wake_at IS NOT NULL")
     _index("runs_to_expire", "runs", "expires_at", where=alive)
     _index("runs_of_parent", "runs", "parent_id, call_id", unique=True, where="parent_id IS NOT NULL")
+    _index("runs_of_source", "runs", "source_run_id", where="source_run_id IS NOT NULL")
     _index("runs_by_key", "runs", "owner, idempotency_key", unique=True, where="idempotency_key IS NOT NULL")
     _index("runs_of_root", "runs", "root_id", where="parent_id IS NOT NULL")
 
@@ -175,6 +176,10 @@ def _rest() -> None:
         _number("concurrency"),
         _number("started_at"),
         _number("lease_until"),
+        _number("draining_since", null=True),
+        _number("owner_limit", null=True),
+        _text("loads"),
     )
     _table("files", "uri run_id", _text("uri"), _text("run_id"), _number("size"), _number("created_at"))
+    _index("files_of_run", "files", "run_id")
     _table("limits", "owner", _text("owner"), _number("max_running"))

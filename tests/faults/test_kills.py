@@ -1,0 +1,91 @@
+"""Workers that are killed, stopped and started again, with a thousand runs under way."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+
+import pytest
+
+from retinue import Retinue
+
+from . import jobs
+from .fleet import LEASE, check, fleet, inside_a_write, rows, settle
+
+pytestmark = pytest.mark.slow
+RUNS = 1000
+
+
+async def submit_many(app: Retinue, count: int, seconds: float) -> list[str]:
+    runs = await asyncio.gather(*(app.submit(jobs.two_writes, seconds) for _ in range(count)))
+    return [run.id for run in runs]
+
+
+async def test_one_of_two_workers_is_killed(shared_url: str, tmp_path: Path) -> None:
+    async with fleet(shared_url, tmp_path) as workers, Retinue.open(shared_url, worker=False) as app:
+        run_ids = await submit_many(app, RUNS, 0.6)
+        doomed, _ = await asyncio.gather(workers.start(), workers.start())
+        await workers.effects_begun(300)
+        doomed.kill()
+        await doomed.wait()
+        left = [row.id for row in await rows(app) if row.status == "running" and row.id in set(run_ids)]
+        inside = await inside_a_write(app, left)
+        assert inside >= 50, f"inconclusive: only {inside} runs were inside a write"
+        await settle(app, run_ids)
+        tally = await check(app, workers, run_ids)
+        print(f"one of two killed: {inside} runs were inside a write; {tally}")
+        assert tally.crashed
+        assert tally.unknown
+
+
+async def test_all_are_killed_and_one_starts(shared_url: str, tmp_path: Path) -> None:
+    async with fleet(shared_url, tmp_path) as workers, Retinue.open(shared_url, worker=False) as app:
+        run_ids = await submit_many(app, RUNS, 0.6)
+        all_of_them = await asyncio.gather(workers.start(), workers.start())
+        await workers.effects_begun(300)
+        for process in all_of_them:
+            process.kill()
+            await process.wait()
+        inside = await inside_a_write(app, [row.id for row in await rows(app) if row.status == "running"])
+        assert inside >= 50, f"inconclusive: only {inside} runs were inside a write"
+        await workers.start()
+        await settle(app, run_ids)
+        print(f"all killed: {inside} runs were inside a write; {await check(app, workers, run_ids)}")
+
+
+async def test_a_worker_that_was_stopped_for_longer_than_its_lease_writes_nothing_more(
+    shared_url: str, tmp_path: Path
+) -> None:
+    async with fleet(shared_url, tmp_path) as workers, Retinue.open(shared_url, worker=False) as app:
+        run_ids = await submit_many(app, 200, 0.6)
+        sleeper = await workers.start()
+        await workers.effects_begun(50)
+        sleeper.send_signal(signal.SIGSTOP)
+        held = {row.id: row.attempt for row in await rows(app) if row.status == "running"}
+        assert held, "inconclusive: it held nothing"
+        await workers.start()
+        await settle(app, run_ids)
+        before = {run_id: len(await app.service.events(run_id, limit=1000)) for run_id in held}
+        sleeper.send_signal(signal.SIGCONT)
+        await asyncio.sleep(LEASE)  # what it still holds in memory goes on, and is refused
+        after = {run_id: len(await app.service.events(run_id, limit=1000)) for run_id in held}
+        assert after == before
+        for run_id, attempt in held.items():
+            ours = [event for event in await app.service.events(run_id, limit=1000) if event.attempt == attempt]
+            assert all(event.type != "run.finished" for event in ours)
+        print(f"stopped for longer than its lease with {len(held)} runs: {await check(app, workers, run_ids)}")
+
+
+async def test_a_worker_that_is_asked_to_stop_leaves_nothing_undone(shared_url: str, tmp_path: Path) -> None:
+    async with fleet(shared_url, tmp_path) as workers, Retinue.open(shared_url, worker=False) as app:
+        run_ids = await submit_many(app, 300, 0.4)
+        first = await workers.start()
+        await workers.effects_begun(60)
+        first.terminate()
+        await workers.start()
+        assert await first.wait() == 0
+        await settle(app, run_ids)
+        tally = await check(app, workers, run_ids)
+        print(f"drained: {tally}")
+        assert tally.unknown == tally.crashed == 0

@@ -1,0 +1,89 @@
+"""The model runner: one question, one answer, also when it broke off."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from retinue import Delta, Retinue
+from retinue.core import events as e
+from retinue.core.outcome import Usage
+from retinue.errors import UnknownTarget
+from retinue.ports.models import ModelRequest
+from retinue.testing import Reply, ScriptedModel, SetClock
+from tests.outside import data_of, doomed, ended, outside, types_of
+
+
+async def test_a_model_answers_and_its_usage_is_known(app: Retinue) -> None:
+    run = await app.submit("model:test", "hello there")
+    outcome = await ended(app, run)
+    assert outcome.output == "You said: hello there"
+    assert (outcome.usage.calls, outcome.usage.input_tokens, outcome.usage.estimated) == (1, 2, False)
+    assert await types_of(run) == ["run.queued", "run.started", "turn.started", "model.responded", "run.finished"]
+
+
+async def test_the_deltas_of_an_answer_make_its_text(app: Retinue) -> None:
+    run = await app.submit("model:test", "one two three four")
+    deltas = [event async for event in run.follow() if isinstance(event, Delta)]
+    text = "".join(delta.text for delta in deltas)
+    assert "You said: one two three four".startswith(text)
+    assert [delta.offset for delta in deltas] == sorted({delta.offset for delta in deltas})
+
+
+def halting(request: ModelRequest) -> Reply:
+    """Stops after two pieces until the door is open."""
+
+    async def before(n: int) -> None:
+        if n == 2:
+            await outside.wait_at_door()
+
+    return Reply(pieces=["a lot ", "of words ", "and the end"], thinking="hm", before=before)
+
+
+async def test_an_answer_that_a_crash_broke_off_is_asked_for_again(file_url: str, clock: SetClock) -> None:
+    models: dict[str, Any] = {"slow": ScriptedModel(halting)}
+    async with doomed(file_url, clock, models=models) as app:
+        run = await app.submit("model:slow", "tell")
+        await outside.at_door.wait()
+        clock.advance(1)
+        while not await app.services.store.open_turn(run.id):
+            await asyncio.sleep(0.001)
+    outside.door.set()
+    async with Retinue.open(file_url, clock=clock, models=models) as app:
+        again = app.get(run.id)
+        outcome = await ended(app, again)
+        (interrupted,) = await data_of(again, e.TurnInterrupted)
+    assert (interrupted.cause, interrupted.text, interrupted.thinking) == ("crash", "a lot of words ", "hm")
+    assert outcome.output == "a lot of words and the end"
+    assert (outcome.usage.calls, outcome.usage.estimated, models["slow"].asked) == (2, True, 2)
+
+
+async def test_an_answer_that_is_cancelled_keeps_what_was_said(clock: SetClock) -> None:
+    async with Retinue.open("sqlite://", clock=clock, models={"slow": ScriptedModel(halting)}) as app:
+        run = await app.submit("model:slow", "tell")
+        await outside.at_door.wait()
+        await run.cancel()
+        outcome = await ended(app, run)
+    assert (outcome.status, outcome.output, outcome.partial) == ("cancelled", None, "a lot of words ")
+    assert outcome.usage == Usage(calls=1, output_tokens=4, estimated=True)
+
+
+@pytest.mark.parametrize("words", ["some ", "odd \udc80"])
+async def test_an_error_of_the_model_is_a_provider_error(clock: SetClock, words: str) -> None:
+    broken = ScriptedModel(lambda request: Reply(pieces=[words], error=ConnectionError("no line")))
+    async with Retinue.open("sqlite://", clock=clock, models={"broken": broken}) as app:
+        outcome = await ended(app, await app.submit("model:broken", "hello"))
+    assert outcome.status == "failed"
+    if words == "some ":
+        assert (outcome.reason, outcome.partial) == ("provider_error", "some ")
+        assert outcome.error
+        assert outcome.error.message == "no line"
+
+
+async def test_an_unknown_model_is_refused_with_near_names(clock: SetClock) -> None:
+    async with Retinue.open("sqlite://", clock=clock, models={"openai:gpt-5-mini": ScriptedModel()}) as app:
+        with pytest.raises(UnknownTarget, match="openai:gpt-5-mini"):
+            await app.submit("model:openai:gpt-5-mni", "hello")
+        assert await app.service.runs() == []
