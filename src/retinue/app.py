@@ -13,13 +13,13 @@ from typing import Any, TypedDict, Unpack
 
 from retinue.core.delta import Delta
 from retinue.core.events import Event
-from retinue.core.outcome import Durability, Outcome
+from retinue.core.outcome import Outcome
 from retinue.core.secrets import Secrets
 from retinue.engine.attempt import Services
 from retinue.engine.codec import Codec
 from retinue.engine.hub import Hub
 from retinue.engine.runner import Runner, Runners
-from retinue.engine.submit import Request, Submitter
+from retinue.engine.submit import Request, Submitter, durability_of
 from retinue.engine.worker import LEASE_SECONDS, Worker
 from retinue.files.local import LocalFiles, MemoryFiles
 from retinue.models.names import ModelNames
@@ -210,7 +210,7 @@ def _request(target: str | Callable[..., Awaitable[Any]], input: object, options
         start_at=options.get("start_at"),
         expires_at=options.get("expires_at"),
         max_minutes=options.get("max_minutes"),
-        durability=Durability(durability) if durability else None,
+        durability=durability_of(durability),
     )
 
 

@@ -71,6 +71,7 @@ class Attempt:
     def __init__(self, services: Services, claimed: Claimed, slot: Callable[[int], None]) -> None:
         self._services, self._claimed, self._slot = services, claimed, slot
         self.row = claimed.row
+        self.rest = "lost"
         self._has_slot = True
         self._signals_seen = self._seen_by_code = 0
         self._woken = asyncio.Event()
@@ -356,6 +357,7 @@ class Attempt:
         )
         # What came after the code was left is taken and not seen by it: the run must not park on that.
         if await self._journal.park(waiting, self._seen_by_code if pausing is None else self._signals_seen):
+            self.rest = Status.WAITING.value
             self._services.hub.parked(self.row.parent_id)
             if waiting.until is not None:
                 self._services.hub.due(waiting.until - self._services.clock.now_ms())
@@ -389,6 +391,7 @@ class Attempt:
             signal=self._last_taken(),
         )
         await self._journal.finish(finished, cancel_children=bool(state.open_children))
+        self.rest = outcome.status.value
 
     async def _let_go(self) -> None:
         if not self._journal.error:
@@ -396,6 +399,7 @@ class Attempt:
         worker_id = self.row.worker_id
         assert worker_id
         await self._services.store.let_go(LetGo(worker_id=worker_id, run_ids=(self.row.id,)))
+        self.rest = "let go"
 
     async def _clean_up(self, runner: Runner) -> None:
         try:

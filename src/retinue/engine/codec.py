@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TypeVar
 
 import msgspec
@@ -35,6 +36,11 @@ class Codec:
             uri,
             len(encoded),
         )
+
+    async def forget(self, uris: Iterable[str]) -> None:
+        """Delete files that no run refers to any more."""
+        for uri in uris:
+            await self._files.delete(uri)
 
     async def used(self, stored: Recorded) -> e.Event:
         """The event with its secrets, for the run itself."""

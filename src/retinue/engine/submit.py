@@ -34,6 +34,15 @@ class Request:
     source_seq: int | None = None
 
 
+def durability_of(text: str | None) -> Durability | None:
+    """What is demanded, in its words."""
+    if text is None:
+        return None
+    if text not in set(Durability):
+        raise BadInput(problem=f"durability is effects or restart, not {text!r}.")
+    return Durability(text)
+
+
 def digest_of(value: object) -> str:
     """The same for the same content."""
     return hashlib.sha256(msgspec.json.encode(value, order="deterministic")).hexdigest()[:32]

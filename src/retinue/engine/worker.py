@@ -6,8 +6,10 @@ import asyncio
 import logging
 import os
 import socket
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -40,6 +42,9 @@ class Worker:
         self._services, self._owner_limit, self._lease = services, owner_limit, lease
         self.row = this_process(concurrency)
         self.attempts: dict[str, Attempt] = {}
+        self.rests: Counter[str] = Counter()
+        self.ready = asyncio.Event()
+        self._root_id: str | None = None
         self._free = concurrency
         self._loadable: set[str] = set()
         self._seen: set[str] = set()
@@ -57,10 +62,16 @@ class Worker:
         self._seen.add(digest)
         self._loadable.add(digest)
 
-    async def run(self) -> None:
-        """Work until `stop`."""
+    def cannot_load(self, digest: str) -> bool:
+        """It was tried here, without success."""
+        return digest in self._seen and digest not in self._loadable
+
+    async def run(self, root_id: str | None = None) -> None:
+        """Work until `stop`; with `root_id`, on that tree only."""
+        self._root_id = root_id
         while not self._stopping.is_set() and not await self._patiently(self.renew):
             await asyncio.sleep(LOOK_SECONDS)
+        self.ready.set()
         self._ready.set()
         async with asyncio.TaskGroup() as tasks:
             duties = [
@@ -69,6 +80,8 @@ class Worker:
                 tasks.create_task(self._look()),
             ]
             await self._claim_all(tasks)
+            while self.attempts:  # their lease is kept until the last of them is left
+                await asyncio.sleep(0.01)
             for duty in duties:
                 duty.cancel()
 
@@ -82,6 +95,9 @@ class Worker:
         self._wake.set()
         for attempt in list(self.attempts.values()):
             attempt.release()
+        if self.attempts and grace:
+            self.row = replace(self.row, draining_since=self._services.clock.now_ms())
+            await self._patiently(self._announce)
         with suppress(TimeoutError):
             async with asyncio.timeout(grace):
                 while self.attempts:
@@ -118,6 +134,7 @@ class Worker:
             lease_ms=int(self._lease * 1000),
             requires=tuple(self._loadable),
             owner_limit=self._owner_limit,
+            root_id=self._root_id,
         )
         try:
             return await self._services.store.claim(write)
@@ -131,14 +148,16 @@ class Worker:
     async def learn(self) -> bool:
         """Try each set of requirements that was never seen here, once. Whether there is a new one that can be loaded."""
         try:
-            unseen = await self._services.store.unseen_requirements(sorted(self._seen))
+            unseen = await self._services.store.unseen_requirements(sorted(self._seen), self._root_id)
         except StoreError:
             return False
         for digest, data in unseen.items():
             self._seen.add(digest)
             if self._services.runners.can_load(msgspec.json.decode(data)):
                 self._loadable.add(digest)
-        return not self._loadable.isdisjoint(unseen)
+        if found := not self._loadable.isdisjoint(unseen):
+            await self._patiently(self._announce)  # others see that there is somebody for these runs
+        return found
 
     def _begin(self, claimed: Claimed, tasks: asyncio.TaskGroup) -> None:
         self._free -= 1
@@ -154,6 +173,7 @@ class Worker:
         except Exception:
             log.exception("run %s: the attempt failed", attempt.row.id)
         finally:
+            self.rests[attempt.rest] += 1
             if self.attempts.get(attempt.row.id) is attempt:
                 del self.attempts[attempt.row.id]
             attempt.give_slot_back()
@@ -182,7 +202,7 @@ class Worker:
             await self._services.clock.sleep(self._lease / RENEWALS)
             await self._patiently(self.renew)
 
-    async def _patiently(self, step: Callable[[], Awaitable[None]]) -> bool:
+    async def _patiently(self, step: Callable[[], Awaitable[object]]) -> bool:
         """One pass of a duty. One that fails does not end the worker."""
         try:
             await step()
@@ -195,11 +215,17 @@ class Worker:
 
     async def renew(self) -> None:
         """Prolong the lease; give back what the database says is held here and is not."""
-        held = await self._services.store.renew(Renew(worker=self.row, lease_ms=int(self._lease * 1000)))
+        held = await self._announce()
         strangers = set(held) - set(self.attempts)
         if lost := tuple(strangers & self._strangers):
             await self._services.store.let_go(LetGo(worker_id=self.id, run_ids=lost))
         self._strangers = strangers
+
+    async def _announce(self) -> dict[str, tuple[int, int]]:
+        """Say that it lives, and what it can load."""
+        loads = [] if self._root_id else sorted(self._loadable)
+        row = replace(self.row, owner_limit=self._owner_limit, loads=msgspec.json.encode(loads).decode())
+        return await self._services.store.renew(Renew(worker=row, lease_ms=int(self._lease * 1000)))
 
     async def duty(self) -> None:
         """Wake what waits for a time, end what has expired, free what dead neighbours hold."""

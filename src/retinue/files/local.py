@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import time
 import uuid
+from contextlib import suppress
 from pathlib import Path
 
 from retinue.errors import FileMissing, StoreError
 
+STILL_WANTED_SECONDS = 3600
 SCHEME = "file:sha256/"
 
 
@@ -33,6 +36,9 @@ class MemoryFiles:
             raise FileMissing(uri=uri)
         return self._files[uri]
 
+    async def delete(self, uri: str) -> None:
+        self._files.pop(uri, None)
+
 
 class LocalFiles:
     """Files in a folder. One is whole or not there: it is written beside and moved when it is on disk."""
@@ -46,6 +52,9 @@ class LocalFiles:
     async def get(self, uri: str) -> bytes:
         return await asyncio.to_thread(self._get, uri)
 
+    async def delete(self, uri: str) -> None:
+        await asyncio.to_thread(self._delete, uri)
+
     def _path(self, uri: str) -> Path:
         digest = uri.removeprefix(SCHEME)
         if not uri.startswith(SCHEME) or len(digest) != 64 or not digest.isalnum():
@@ -55,7 +64,8 @@ class LocalFiles:
     def _put(self, data: bytes) -> str:
         uri = _uri(data)
         path = self._path(uri)
-        if path.exists():
+        with suppress(OSError):
+            os.utime(path)  # who deletes what is no longer used sees that it is
             return uri
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -68,6 +78,16 @@ class LocalFiles:
         except OSError as error:
             raise StoreError(problem=f"{path} cannot be written: {error.strerror}") from None
         return uri
+
+    def _delete(self, uri: str) -> None:
+        path = self._path(uri)
+        aside = path.with_suffix(f".{uuid.uuid4().hex}.part")
+        with suppress(FileNotFoundError):
+            path.rename(aside)  # first: who puts it from here on writes it anew
+            if time.time() - aside.stat().st_mtime < STILL_WANTED_SECONDS:
+                aside.replace(path)
+            else:
+                aside.unlink()
 
     def _get(self, uri: str) -> bytes:
         try:

@@ -11,3 +11,6 @@ class Files(Protocol):
     async def put(self, data: bytes) -> str: ...
 
     async def get(self, uri: str) -> bytes: ...
+
+    async def delete(self, uri: str) -> None:
+        """Nothing stored refers to it. What was put again a moment ago stays: somebody is about to refer to it."""

@@ -18,7 +18,7 @@ from retinue.core.outcome import Durability, Effect, Outcome, Reason, Status
 from retinue.core.target import Target
 from retinue.engine.context import Check, ChildHandle, RunContext, failure_of
 from retinue.engine.runner import Capabilities, Description
-from retinue.engine.submit import Request
+from retinue.engine.submit import Request, durability_of
 from retinue.errors import BadInput, BadTarget, RuleBroken, UnknownTarget
 
 F = TypeVar("F", bound=Callable[..., Awaitable[Any]])
@@ -49,7 +49,7 @@ def durable(
     """
     if on_change not in ("fail", "finish", "wait"):
         raise BadInput(problem=f"on_change is fail, finish or wait, not {on_change!r}.")
-    demanded = Durability(durability) if durability else None
+    demanded = durability_of(durability)
     options = FunctionOptions(version=version, on_change=on_change, max_minutes=max_minutes, durability=demanded)
 
     def declare(function: F) -> F:
