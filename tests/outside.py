@@ -62,7 +62,6 @@ async def ended(app: Retinue, run: Run) -> Outcome:
     return await run.outcome()
 
 
-
 async def heard(app: Retinue, run: Run) -> None:
     """Wait until a run that is under way has taken what was said to it."""
     signal_seq = (await run.row()).signal_seq

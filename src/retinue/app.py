@@ -31,10 +31,11 @@ from retinue.ports.store import RunRow, Store, TicketRow
 from retinue.runners.function import FunctionRunner, target_of
 from retinue.runners.model import ModelRunner
 from retinue.service import Service
-from retinue.store.sql import open_store
+from retinue.store.sql import open_store, schema_found
 from retinue.store.writer import Checkpoint
 
 DEFAULT_FOLDER = Path(".retinue")
+DEFAULT_URL = f"sqlite:///{(DEFAULT_FOLDER / 'retinue.db').as_posix()}"
 
 
 class RunOptions(TypedDict, total=False):
@@ -124,7 +125,9 @@ class Retinue:
         nothing is held to be alive.
         """
         clock = clock or SystemClock()
-        url = url or _default_url()
+        url = url or default_url()
+        if url == DEFAULT_URL:
+            DEFAULT_FOLDER.mkdir(exist_ok=True)
         store = await open_store(url, clock, checkpoint)
         hub = Hub(store, clock)
         bus = _bus(url, store, hub)
@@ -135,18 +138,8 @@ class Retinue:
         app = Retinue(Service(services, a_worker), a_worker, services)
         try:
             if worker:
-                failed: Exception | None = None
-                async with asyncio.TaskGroup() as tasks:
-                    working = tasks.create_task(a_worker.run())
-                    try:
-                        yield app
-                    except Exception as error:  # raised below as it is: the group would wrap it
-                        failed = error
-                    finally:
-                        await a_worker.stop(grace)
-                        working.cancel()
-                if failed:
-                    raise failed
+                async with app.working(grace=grace):
+                    yield app
             else:
                 yield app
         finally:
@@ -155,6 +148,22 @@ class Retinue:
             await hub.close()
             await a_worker.let_go()
             await store.close()
+
+    @asynccontextmanager
+    async def working(self, *, root_id: str | None = None, grace: float = 10.0) -> AsyncIterator[None]:
+        """Work in this process; with `root_id`, on that tree only."""
+        failed: Exception | None = None
+        async with asyncio.TaskGroup() as tasks:
+            working = tasks.create_task(self.worker.run(root_id))
+            try:
+                yield
+            except Exception as error:  # raised below as it is: the group would wrap it
+                failed = error
+            finally:
+                await self.worker.stop(grace)
+                working.cancel()
+        if failed:
+            raise failed
 
     async def submit(
         self, target: str | Callable[..., Awaitable[Any]], input: object = None, **options: Unpack[RunOptions]
@@ -214,12 +223,14 @@ def _request(target: str | Callable[..., Awaitable[Any]], input: object, options
     )
 
 
-def _default_url() -> str:
-    url = os.environ.get("RETINUE_DATABASE_URL") or os.environ.get("DATABASE_URL")
-    if url:
-        return url
-    DEFAULT_FOLDER.mkdir(exist_ok=True)
-    return f"sqlite:///{DEFAULT_FOLDER / 'retinue.db'}"
+async def look_at(url: str) -> tuple[str | None, str]:
+    """The schema of a database, None if there is none yet, and the schema of this release. Creates and changes nothing."""
+    return await asyncio.to_thread(schema_found, url)
+
+
+def default_url() -> str:
+    """The database that is used when none is named."""
+    return os.environ.get("RETINUE_DATABASE_URL") or os.environ.get("DATABASE_URL") or DEFAULT_URL
 
 
 def _files_of(url: str) -> Files:

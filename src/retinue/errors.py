@@ -6,6 +6,8 @@
     │   ├── BadTarget           the target exists and is not something that can run
     │   ├── NotStorable         a value that JSON cannot hold
     │   ├── IdempotencyConflict the same key, another request
+    │   ├── AmbiguousId             several ids begin or end like that
+    │   ├── ExtraMissing            an optional package that is needed is not installed
     │   ├── RunEnded  TicketEnded  ChildRefused
     │   └── NotSupported        the target's platform cannot do what was asked
     ├── StoreError              the database said no
@@ -57,6 +59,20 @@ class UnknownRun(BadInput):
     """There is no run {run_id}. `retinue runs list` shows those that exist."""
 
     run_id: str
+
+
+class AmbiguousId(BadInput):
+    """{given} is the beginning or the end of several ids: {found}. Say more of it."""
+
+    given: str
+    found: str
+
+
+class ExtraMissing(BadInput):
+    """{what} needs packages that are not installed: pip install 'retinue[{extra}]'"""
+
+    what: str
+    extra: str
 
 
 class UnknownTicket(BadInput):

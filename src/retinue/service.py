@@ -13,13 +13,25 @@ from retinue.core.outcome import Outcome, Status
 from retinue.core.target import Target
 from retinue.engine.answers import wrong_answer
 from retinue.engine.attempt import Services, outcome_of, read_outcome
+from retinue.engine.explain import Because as Because
+from retinue.engine.explain import Explanation as Explanation
+from retinue.engine.explain import Journal as Journal
+from retinue.engine.explain import Life as Life
+from retinue.engine.explain import WorkerView as WorkerView
+from retinue.engine.explain import explain, read_journal, views_of_workers
 from retinue.engine.follow import Follower
 from retinue.engine.submit import Request
 from retinue.engine.worker import Worker
-from retinue.errors import BadInput, NotSupported, TicketEnded, UnknownRun, UnknownTicket
-from retinue.ports.store import Cancel, Recorded, RunRow, Signal, Submit, TicketRow
+from retinue.errors import AmbiguousId, BadInput, NotSupported, TicketEnded, UnknownRun, UnknownTicket
+from retinue.ports.store import Cancel, Prune, Recorded, Signal, Submit
+from retinue.ports.store import Pruned as Pruned
+from retinue.ports.store import RunRow as RunRow
+from retinue.ports.store import Stats as Stats
+from retinue.ports.store import TicketRow as TicketRow
 
 LOOK_FOR_END = 0.25
+MOST_ALIKE = 5
+TREES_AT_ONCE = 25
 
 
 class Service:
@@ -79,8 +91,52 @@ class Service:
             raise UnknownRun(run_id=run_id)
         return row
 
-    async def runs(self, *, status: str | None = None, before: str | None = None, limit: int = 50) -> list[RunRow]:
-        return await self._store.runs(status=status, before=before, limit=limit)
+    async def runs(
+        self, *, status: str | None = None, owner: str | None = None, before: str | None = None, limit: int = 50
+    ) -> list[RunRow]:
+        return await self._store.runs(status=status, owner=owner, before=before, limit=limit)
+
+    async def named(self, text: str) -> RunRow:
+        """A run by its id, or by the beginning or the end of it."""
+        return await self._store.run(text) or await self.run(await self._id_like("runs", "run", text))
+
+    async def ticket(self, text: str) -> TicketRow:
+        """A ticket by its id, or by the beginning or the end of it."""
+        ticket = await self._store.ticket(text) or await self._store.ticket(await self._id_like("tickets", "tkt", text))
+        if ticket is None:
+            raise UnknownTicket(ticket_id=text)
+        return ticket
+
+    async def _id_like(self, table: str, prefix: str, text: str) -> str:
+        said = text if text.startswith(f"{prefix}_") else f"{prefix}_{text}"
+        found = await self._store.ids_like(table, said, MOST_ALIKE) if said[len(prefix) + 1 :].isalnum() else []
+        if len(found) > 1:
+            raise AmbiguousId(given=text, found=", ".join(found) + (" …" if len(found) == MOST_ALIKE else ""))
+        return found[0] if found else text
+
+    async def explain(self, run_id: str) -> Explanation:
+        """Why a run is where it is."""
+        return await explain(self._store, self._services.codec, await self.run(run_id))
+
+    async def journal(self, run_id: str) -> Journal:
+        """What a run's events say together."""
+        return await read_journal(self._store, self._services.codec, run_id)
+
+    async def tree_events(self, run_id: str, after: int = 0, limit: int = 500) -> list[Event]:
+        """A page of the journal of a whole tree."""
+        stored = await self._store.tree_events((await self.run(run_id)).root_id, after, limit)
+        return [await self._services.codec.shown(one) for one in stored]
+
+    async def workers(self) -> list[WorkerView]:
+        """All workers that have not left in good order."""
+        return await views_of_workers(self._store, await self.now())
+
+    async def now(self) -> int:
+        """The time, as the database has it."""
+        return await self._store.now()
+
+    async def stats(self) -> Stats:
+        return await self._store.stats()
 
     async def tree(self, run_id: str) -> list[RunRow]:
         """The runs of the tree that a run is in."""
@@ -123,6 +179,21 @@ class Service:
         if ended.done() and (last := ended.result()):
             return outcome_of(await self._services.codec.used(last))
         return await read_outcome(self._store, self._services.codec, run_id)
+
+    # Keeping house
+
+    async def prunable(self, before: int) -> list[RunRow]:
+        """The roots of the trees that `prune` would delete."""
+        return [row for root_id in await self._store.prunable(before) if (row := await self._store.run(root_id))]
+
+    async def prune(self, before: int) -> AsyncIterator[Pruned]:
+        """Delete the trees that ended before a time, some at once; give what each batch took away."""
+        roots = await self._store.prunable(before)
+        for start in range(0, len(roots), TREES_AT_ONCE):
+            batch = tuple(roots[start : start + TREES_AT_ONCE])
+            pruned = await self._store.prune(Prune(root_ids=batch, before=before))
+            await self._services.codec.forget(pruned.files)
+            yield pruned
 
     # Talking to a run
 

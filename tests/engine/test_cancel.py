@@ -156,9 +156,7 @@ async def parent(ctx: FunctionContext, input: Any) -> Any:
 
 
 @pytest.mark.parametrize("function", [quick, parent])
-async def test_a_cancel_at_any_turn_of_the_loop_leaves_one_outcome_in_each_journal(
-    app: Retinue, function: Any
-) -> None:
+async def test_a_cancel_at_any_turn_of_the_loop_leaves_one_outcome_in_each_journal(app: Retinue, function: Any) -> None:
     for turns in range(0, 80, 2):
         run = await app.submit(function)
         for _ in range(turns):
@@ -167,7 +165,8 @@ async def test_a_cancel_at_any_turn_of_the_loop_leaves_one_outcome_in_each_journ
         await ended(app, run)
         for row in await app.service.tree(run.id):
             types = await types_of(app.get(row.id))
-            assert types.count("run.finished") == 1 and types[-1] == "run.finished"
+            assert types.count("run.finished") == 1
+            assert types[-1] == "run.finished"
             await (await app.get(row.id).retry()).outcome()  # its journal can be read
 
 

@@ -108,7 +108,7 @@ async def test_a_secret_is_never_in_the_database_and_always_in_the_step(
         await drain(app)
         await pass_time(app, clock, 3600)
         assert (await run.outcome()).output is True
-        shown = [repr(event.data) async for event in run.follow()]
+        shown = [repr(event) async for event in run.follow()]
     assert outside.done == [f"Bearer {SECRET}"] * 2
     assert any("Bearer ${secret:TOKEN}" in text for text in shown)
     assert not any("hunter2" in text for text in shown)

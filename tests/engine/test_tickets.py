@@ -55,7 +55,7 @@ async def test_an_answer_must_fit_the_schema_and_the_ticket_stays_open(app: Reti
     run = await app.submit(ask, {"schema": SCHEMA})
     await drain(app)
     (ticket,) = await app.tickets()
-    with pytest.raises(BadInput, match="'x' is a required|is not of type"):
+    with pytest.raises(BadInput, match="name: 7 is not of type"):
         await app.answer(ticket.id, {"name": 7})
     await app.answer(ticket.id, {"name": "Ada"})
     assert (await ended(app, run)).output == {"name": "Ada"}

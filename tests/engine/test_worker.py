@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import pytest
-
 from retinue import FunctionContext, Retinue
 from retinue.core.outcome import Durability, Outcome
 from retinue.core.target import Target
@@ -180,9 +178,7 @@ async def test_a_clock_that_jumps_back_does_not_stop_a_worker(app: Retinue, cloc
     assert (await ended(app, run)).output == "back then"
 
 
-async def test_two_apps_on_one_file_share_the_work_and_do_each_step_once(
-    file_url: str, clock: SetClock
-) -> None:
+async def test_two_apps_on_one_file_share_the_work_and_do_each_step_once(file_url: str, clock: SetClock) -> None:
     async with (
         Retinue.open(file_url, clock=clock, concurrency=4) as first,
         Retinue.open(file_url, clock=clock, concurrency=4) as second,

@@ -29,7 +29,6 @@ from retinue.errors import (
     Parked,
     ParkedSwallowed,
     Released,
-    RetinueError,
     RuleBroken,
     RunError,
     StoreError,
@@ -168,7 +167,7 @@ class Attempt:
 
     async def _until_rest(self, state: RunState) -> None:
         assert state.queued
-        if refused := self._refusal(state):
+        if refused := self._refusal():
             await self._finish(refused)
             return
         await self._close_broken_turn(state)
@@ -183,9 +182,8 @@ class Attempt:
         self._set_deadlines()
         while not await (self._park() if self._pause_signal is not None else self._once(runner)):
             self._gate.reset()
-            self._woken.set()  # what came just now may have changed whether the run is held
 
-    def _refusal(self, state: RunState) -> Outcome | None:
+    def _refusal(self) -> Outcome | None:
         """Why the run ends before its code runs, if it does."""
         if self._stop:
             return self._stop.outcome
@@ -239,6 +237,7 @@ class Attempt:
     async def _once(self, runner: Runner) -> bool:
         """Run the code from the top. True when the run rests; False when a signal came just as it would have parked."""
         self._busy()
+        self._hold_or_go_on()  # before the code begins: what was said just now may have changed it
         self._task = asyncio.create_task(runner.run(self._context))
         try:
             await self._attend(self._task)
@@ -278,18 +277,21 @@ class Attempt:
     async def _serve(self) -> None:
         self._woken.clear()
         await self._take_signals()
-        if self._pause_signal is not None:
-            self._hold(Parked())
-        elif self._releasing:
-            self._hold(Released())
-        else:
-            self._hold(None)
+        self._hold_or_go_on()
         if self._look_at_children and self._gate.idle:
             self._look_at_children = False
             rows = await self._services.store.children(self.row.id)
             if not any(row.status in (Status.QUEUED, Status.RUNNING) for row in rows):
                 self._gate.park_now()
         self._gate.stir()
+
+    def _hold_or_go_on(self) -> None:
+        if self._pause_signal is not None:
+            self._hold(Parked())
+        elif self._releasing:
+            self._hold(Released())
+        else:
+            self._hold(None)
 
     def _hold(self, kind: Unwind | None) -> None:
         """Let nothing new begin, and leave the code when what is under way has ended; with None, go on."""

@@ -58,7 +58,8 @@ class Codec:
 
 def is_large(draft: Draft) -> bool:
     """Whether its data belongs in a file."""
-    return len(draft.encoded) > LARGEST_INLINE
+    length = len(draft.encoded)  # in characters, of up to four bytes
+    return 4 * length > LARGEST_INLINE and (length > LARGEST_INLINE or len(draft.encoded.encode()) > LARGEST_INLINE)
 
 
 def _event(stored: Recorded, data: bytes) -> e.Event:

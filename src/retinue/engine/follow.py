@@ -56,7 +56,8 @@ class Follower:
         page = tail.after(after)
         if page is None:
             read = self._store.tree_events if tail.tree else self._store.events
-            page = await read(tail.key, after, PAGE)
+            async with tail.in_turn():
+                page = await read(tail.key, after, PAGE)
             if not page:
                 tail.caught_up(after)
         return page

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Protocol
 
 import msgspec
@@ -20,6 +22,7 @@ from retinue.ports.clock import Clock
 from retinue.ports.store import Commit, Recorded, Store
 
 RING = 1024
+AT_ONCE = 16
 PAGE = 256
 POLL_SECONDS = 0.25
 TICK_SECONDS = 1.0
@@ -68,7 +71,10 @@ class Tail:
     floor: int | None = None
     readers: int = 0
     version: int = 0
-    waiting: set[asyncio.Future[None]] = field(default_factory=set)
+    waiting: dict[asyncio.Future[None], int] = field(default_factory=dict)
+    waker: asyncio.Task[None] | None = None
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    busy: Callable[[], bool] = lambda: False
     turns: dict[str, OpenTurn] = field(default_factory=dict)
     poller: asyncio.Task[None] | None = None
     poke: asyncio.Event = field(default_factory=asyncio.Event)
@@ -106,21 +112,45 @@ class Tail:
             self.floor = place if self.floor is None else max(place, self.floor)
 
     def stir(self) -> None:
+        """There is something new: wake who waits. A crowd is woken a few at a time, so that the run is not held up."""
         self.version += 1
-        waiting, self.waiting = self.waiting, set()
-        for future in waiting:
+        if len(self.waiting) <= AT_ONCE or self.closed:
+            self._wake(len(self.waiting))
+        elif self.waker is None or self.waker.done():
+            self.waker = asyncio.create_task(self._wake_in_turns())
+
+    def _wake(self, count: int) -> None:
+        for future in list(islice(self.waiting, count)):
+            del self.waiting[future]
             if not future.done():
                 future.set_result(None)
+
+    async def _wake_in_turns(self) -> None:
+        """While runs live here, readers get a tenth of the time."""
+        while self.waiting and next(iter(self.waiting.values())) < self.version:
+            async with self.in_turn():
+                self._wake(AT_ONCE)
+                await asyncio.sleep(0)  # they are scheduled
+                await asyncio.sleep(0)  # they have read
+
+    @asynccontextmanager
+    async def in_turn(self) -> AsyncIterator[None]:
+        """What a crowd of readers does takes its turn here; while runs live in this process, it rests as it goes."""
+        async with self.turn:
+            began = time.perf_counter()
+            yield
+            if self.busy() and self.readers > AT_ONCE:
+                await asyncio.sleep(9 * (time.perf_counter() - began))
 
     async def changed(self, version: int) -> None:
         """Wait until the tail is no longer as it was at `version`."""
         if self.version == version and not self.closed:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self.waiting.add(future)
+            self.waiting[future] = version
             try:
                 await future
             finally:
-                self.waiting.discard(future)
+                self.waiting.pop(future, None)
         if self.closed:
             raise StoreClosed
 
@@ -204,6 +234,9 @@ class Hub:
         """A run ceases to live in this process."""
         self._living.pop(run_id, None)
 
+    def _is_busy(self) -> bool:
+        return bool(self._living)
+
     def is_live(self, run_id: str) -> bool:
         return run_id in self._living
 
@@ -236,11 +269,12 @@ class Hub:
             tail.readers -= 1
             if not tail.readers:
                 del self._tails[(key, tree)]
-                if tail.poller:
-                    tail.poller.cancel()
+                for task in (tail.poller, tail.waker):
+                    if task:
+                        task.cancel()
 
     def _begin(self, key: str, root: str, tree: bool) -> Tail:
-        tail = self._tails[(key, tree)] = Tail(key, tree, root, closed=self._closed)
+        tail = self._tails[(key, tree)] = Tail(key, tree, root, busy=self._is_busy, closed=self._closed)
         for run_id, (root_id, turn) in self.turns.items():
             if key == (root_id if tree else run_id):
                 tail.turns[run_id] = turn

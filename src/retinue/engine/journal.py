@@ -126,7 +126,7 @@ class Journal:
                     await self._append()
 
     async def _append(self, last: Draft | None = None, *, signal_seen: int = 0, cancel_children: bool = False) -> bool:
-        """Put what is noted on disk, and `last` with it. False only when a signal forbade a park: nothing was written."""
+        """Put what is noted on disk, and `last` with it. False when a signal forbade a park: nothing was written."""
         while self._drafts or last:
             # Taken before the first await: what is noted meanwhile goes into the next append.
             drafts, self._drafts = self._drafts, []

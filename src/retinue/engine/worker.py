@@ -43,7 +43,6 @@ class Worker:
         self.row = this_process(concurrency)
         self.attempts: dict[str, Attempt] = {}
         self.rests: Counter[str] = Counter()
-        self.ready = asyncio.Event()
         self._root_id: str | None = None
         self._free = concurrency
         self._loadable: set[str] = set()
@@ -71,7 +70,6 @@ class Worker:
         self._root_id = root_id
         while not self._stopping.is_set() and not await self._patiently(self.renew):
             await asyncio.sleep(LOOK_SECONDS)
-        self.ready.set()
         self._ready.set()
         async with asyncio.TaskGroup() as tasks:
             duties = [
@@ -89,13 +87,14 @@ class Worker:
         """Return when it has its lease and begins to claim."""
         await self._ready.wait()
 
-    async def stop(self, grace: float = 10.0) -> None:
-        """Claim nothing more, leave each run at its next safe point, give all back."""
+    async def stop(self, grace: float | None = 10.0) -> None:
+        """Claim nothing more, leave each run at its next safe point, give all back; wait for that as long as it takes
+        (None) or for a time."""
         self._stopping.set()
         self._wake.set()
         for attempt in list(self.attempts.values()):
             attempt.release()
-        if self.attempts and grace:
+        if self.attempts and grace != 0:
             self.row = replace(self.row, draining_since=self._services.clock.now_ms())
             await self._patiently(self._announce)
         with suppress(TimeoutError):
@@ -153,7 +152,12 @@ class Worker:
             return False
         for digest, data in unseen.items():
             self._seen.add(digest)
-            if self._services.runners.can_load(msgspec.json.decode(data)):
+            try:
+                can_load = self._services.runners.can_load(msgspec.json.decode(data))
+            except Exception:  # whatever a runner stumbles over, the runs of others go on
+                log.exception("cannot tell whether %s can be loaded", data)
+                continue
+            if can_load:
                 self._loadable.add(digest)
         if found := not self._loadable.isdisjoint(unseen):
             await self._patiently(self._announce)  # others see that there is somebody for these runs
@@ -223,7 +227,7 @@ class Worker:
 
     async def _announce(self) -> dict[str, tuple[int, int]]:
         """Say that it lives, and what it can load."""
-        loads = [] if self._root_id else sorted(self._loadable)
+        loads = None if self._root_id else sorted(self._loadable)
         row = replace(self.row, owner_limit=self._owner_limit, loads=msgspec.json.encode(loads).decode())
         return await self._services.store.renew(Renew(worker=row, lease_ms=int(self._lease * 1000)))
 

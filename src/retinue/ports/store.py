@@ -152,7 +152,7 @@ class WorkerRow:
     draining_since: int | None = None
     owner_limit: int | None = None
     loads: str = "[]"
-    """The digests of what it can load, as JSON. One that works on a single tree names none: it takes nothing else."""
+    """The digests of what it can load, as JSON. One that works on a single tree says null: it takes nothing else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

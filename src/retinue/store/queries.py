@@ -63,7 +63,8 @@ def run_row(row: Row) -> RunRow:
 
 def runs(*, limit: int, before: str | None, **wanted: str | None) -> tuple[str, list[object]]:
     """The newest runs first, filtered."""
-    tests, params = _tests({f"{column} = ?": value for column, value in wanted.items()} | {"id < ?": before})
+    equal: dict[str, object] = {f"{column} = ?": value for column, value in wanted.items()}
+    tests, params = _tests({**equal, "id < ?": before})
     return f"SELECT {_RUN} FROM runs{tests} ORDER BY id DESC LIMIT ?", [*params, limit]
 
 

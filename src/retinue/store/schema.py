@@ -20,10 +20,10 @@ SCHEMA_LOCK = 7_310_513
 def prepare(dialect: Dialect, connection: Any) -> None:
     """Create, migrate or refuse."""
     try:
-        if _revision(dialect, connection) == HEAD:
+        if revision(dialect, connection) == HEAD:
             return
         dialect.lock_schema(connection)
-        found = _revision(dialect, connection)  # another process may have been quicker
+        found = revision(dialect, connection)  # another process may have been quicker
         if found is None:
             _create(dialect, connection)
         dialect.commit(connection)
@@ -36,7 +36,7 @@ def prepare(dialect: Dialect, connection: Any) -> None:
         raise
 
 
-def _revision(dialect: Dialect, connection: Any) -> str | None:
+def revision(dialect: Dialect, connection: Any) -> str | None:
     """The schema that is there; None for an empty database."""
     tables = dialect.tables(connection)
     if not tables:

@@ -6,11 +6,12 @@ import asyncio
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import Any, TypeVar, cast
 
 from retinue.core.delta import OpenTurn
 from retinue.core.outcome import Status
-from retinue.errors import StoreClosed
+from retinue.errors import BadInput, ExtraMissing, StoreClosed
 from retinue.ports import store as port
 from retinue.ports.clock import Clock
 from retinue.store import queries, schema
@@ -23,14 +24,30 @@ T = TypeVar("T")
 def dialect_of(url: str) -> Dialect:
     """The dialect that a database URL asks for."""
     if url.startswith(("postgresql://", "postgres://")):
-        from retinue.store.postgres import PostgresDialect  # psycopg is an extra, and slow to import
-
+        try:
+            from retinue.store.postgres import PostgresDialect  # psycopg is an extra, and slow to import
+        except ImportError:
+            raise ExtraMissing(what="PostgreSQL", extra="postgres") from None
         return PostgresDialect(url.replace("postgres://", "postgresql://", 1))
     if url.startswith("sqlite:") or url == ":memory:":
         from retinue.store.sqlite import SqliteDialect
 
         return SqliteDialect(url)
-    raise ValueError(f"{url!r} is no database URL: use sqlite:///FILE, sqlite:// (in memory) or postgresql://…")
+    raise BadInput(problem=f"{url!r} is no database URL: use sqlite:///FILE, sqlite:// (in memory) or postgresql://…")
+
+
+def schema_found(url: str) -> tuple[str | None, str]:
+    """The schema of a database, None if there is none yet, and the one that this release makes of it."""
+    dialect = dialect_of(url)
+    if not dialect.exists():
+        return None, schema.HEAD
+    with closing(dialect.connect()) as connection:
+        try:
+            return schema.revision(dialect, connection), schema.HEAD
+        except Exception as error:
+            if dialect.is_error(error):
+                raise dialect.translate(error) from None
+            raise
 
 
 async def open_store(url: str, clock: Clock, checkpoint: Checkpoint | None = None) -> SqlStore:

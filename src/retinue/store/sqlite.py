@@ -86,6 +86,9 @@ class SqliteDialect:
         self.shared = self.path is not None
         self.readers = 2 if self.shared else 0  # a database in memory has one connection, which does everything
 
+    def exists(self) -> bool:
+        return self.path is not None and self.path.exists()
+
     def connect(self) -> sqlite3.Connection:
         if self.path is None:
             connection = self._open(":memory:")
