@@ -127,7 +127,7 @@ class Retinue:
         clock = clock or SystemClock()
         url = url or default_url()
         if url == DEFAULT_URL:
-            DEFAULT_FOLDER.mkdir(exist_ok=True)
+            await asyncio.to_thread(DEFAULT_FOLDER.mkdir, exist_ok=True)
         store = await open_store(url, clock, checkpoint)
         hub = Hub(store, clock)
         bus = _bus(url, store, hub)
@@ -224,7 +224,7 @@ def _request(target: str | Callable[..., Awaitable[Any]], input: object, options
 
 
 async def look_at(url: str) -> tuple[str | None, str]:
-    """The schema of a database, None if there is none yet, and the schema of this release. Creates and changes nothing."""
+    """The schema of a database (None if there is none yet) and that of this release. Creates and changes nothing."""
     return await asyncio.to_thread(schema_found, url)
 
 

@@ -20,7 +20,7 @@ from retinue.engine.explain import Life as Life
 from retinue.engine.explain import WorkerView as WorkerView
 from retinue.engine.explain import explain, read_journal, views_of_workers
 from retinue.engine.follow import Follower
-from retinue.engine.submit import Request
+from retinue.engine.submit import Request, store_large
 from retinue.engine.worker import Worker
 from retinue.errors import AmbiguousId, BadInput, NotSupported, TicketEnded, UnknownRun, UnknownTicket
 from retinue.ports.store import Cancel, Prune, Recorded, Signal, Submit
@@ -46,12 +46,12 @@ class Service:
 
     async def submit(self, request: Request) -> str:
         """Store a queued run; it is on disk when its id is given. The same key and request give the same run."""
-        return await self._store.submit(self._prepare(request))
+        return await self._store.submit(await self._prepare(request))
 
-    def _prepare(self, request: Request) -> Submit:
+    async def _prepare(self, request: Request) -> Submit:
         write = self._services.submitter.prepare(request)
         self._worker.can_load(write.run.requires)
-        return write
+        return await store_large(self._services.codec, write)
 
     async def retry(self, run_id: str, *, fresh: bool = False, idempotency_key: str | None = None) -> str:
         """A new run that reuses every recorded success of an ended one; with `fresh`, nothing."""
@@ -160,7 +160,7 @@ class Service:
 
     async def run_to_end(self, request: Request) -> Outcome:
         """Submit and wait."""
-        write = self._prepare(request)
+        write = await self._prepare(request)
         with self._services.hub.ending(write.run.id) as ended:
             run_id = await self._store.submit(write)
             if run_id == write.run.id:

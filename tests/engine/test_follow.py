@@ -549,7 +549,7 @@ async def test_a_run_that_changes_hands_is_followed_in_both_processes(here: Desk
             await run.finish()
         else:
             await desk.store.let_go(LetGo(worker_id=name, run_ids=(run_id,)))
-        desk.hub.rest(run_id)
+        desk.hub.rest(run_id, desk)  # type: ignore[arg-type]
         readers.append(desk.read(run_id, tree=bool(n % 4)))
     await asyncio.gather(*(reader.task for reader in readers))
     assert await status(here.store, run_id) == Status.COMPLETED

@@ -253,7 +253,9 @@ async def test_a_signal_reaches_a_run_that_lives_here(desk: Desk) -> None:
     desk.hub.live(run_id, living)
     await desk.store.signal(Signal(run_id=run_id, kind="steer"))
     assert living.told == ["signalled"]
-    desk.hub.rest(run_id)
+    desk.hub.rest(run_id, Living())
+    assert desk.hub.is_live(run_id)
+    desk.hub.rest(run_id, living)
     await desk.store.signal(Signal(run_id=run_id, kind="steer"))
     assert (living.told, desk.hub.is_live(run_id)) == (["signalled"], False)
 

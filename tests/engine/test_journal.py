@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from retinue import FunctionContext, Retinue
 from retinue.engine.codec import LARGEST_INLINE
 from retinue.errors import FileMissing
-from retinue.files.local import MemoryFiles
+from retinue.files.local import LocalFiles, MemoryFiles
 from retinue.testing import SetClock, drain
 from tests.outside import ended, outside, pass_time
 
@@ -133,3 +134,48 @@ async def test_a_clock_that_jumps_back_leaves_seq_gapless(app: Retinue, clock: S
     events = await app.service.events(run.id)
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     assert events[-1].at < events[0].at
+
+
+async def unreadable(ctx: FunctionContext, input: None) -> None:
+    await ctx.step("huge", huge, effect="read")
+    await ctx.wait("go on")
+
+
+async def huge() -> str:
+    return LARGE
+
+
+async def test_a_run_whose_journal_cannot_be_read_any_more_is_ended(app: Retinue) -> None:
+    run = await app.submit(unreadable)
+    await drain(app)
+    files = app.services.codec._files
+    assert isinstance(files, MemoryFiles | LocalFiles)
+    await lose_all(files)
+    (ticket,) = await app.tickets()
+    await app.answer(ticket.id, "now")
+    await drain(app)
+    outcome = await run.outcome()
+    assert (outcome.status, outcome.reason) == ("failed", "internal")
+    assert outcome.error
+    assert "Restore it" in outcome.error.message
+
+
+async def lose_all(files: MemoryFiles | LocalFiles) -> None:
+    if isinstance(files, MemoryFiles):
+        files._files.clear()
+    else:
+        shutil.rmtree(files._folder)
+
+
+async def test_an_input_too_large_for_a_journal_is_a_file(app: Retinue) -> None:
+    run = await app.submit(measures, "y" * 300_000)
+    await drain(app)
+    assert (await run.outcome()).output == [300_000, 600_000]
+    for row in await app.service.tree(run.id):
+        (queued,) = await app.services.store.events(row.id, 0, 1)
+        assert queued.data.startswith('{"$file":')
+
+
+async def measures(ctx: FunctionContext, input: str) -> list[object]:
+    below = await ctx.child(measures, input * 2) if len(input) == 300_000 else []
+    return [len(input), *below]

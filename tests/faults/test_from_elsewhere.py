@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,7 @@ async def test_a_run_is_cancelled_from_elsewhere_within_a_second(shared_url: str
         runs = [await app.submit(jobs.steps_on_and_on, 0.05) for _ in range(20)]
         took = []
         for run in runs:
-            await eventually(lambda run=run: has(run, Status.RUNNING))
+            await eventually(partial(has, run, Status.RUNNING))
             asked = time.monotonic()
             await run.cancel()
             assert (await run.outcome()).status is Status.CANCELLED

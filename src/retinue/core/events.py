@@ -365,11 +365,12 @@ class ArtifactAdded(EventData):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Warned(EventData):
-    """Something to know that stopped nothing."""
+    """Something to know that stopped nothing. With `definition`, the run goes on with that code."""
 
     type: ClassVar[str] = "warning"
     code: str
     message: str
+    definition: str | None = None
     signal: int | None = None
 
 

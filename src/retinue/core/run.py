@@ -71,6 +71,7 @@ class RunState:
     status: Status | None = None
     started: bool = False
     queued: e.RunQueued | None = None
+    definition: str | None = None
     outcome: Outcome | None = None
     waits_for: tuple[Waits, ...] = ()
     until: int | None = None
@@ -91,6 +92,11 @@ class RunState:
     open_children: dict[str, Child] = field(default_factory=dict)
     messages: list[Message] = field(default_factory=list)
     hints: list[str] = field(default_factory=list)
+
+    @property
+    def begun(self) -> bool:
+        """Whether its code has left anything in the journal."""
+        return bool(self.calls or self.children or self.tickets or self.turn)
 
     @property
     def terminal(self) -> bool:
@@ -152,7 +158,7 @@ def fold(run_id: str, events: Iterable[e.Event]) -> RunState:
 def _queued(state: RunState, event: e.Event, data: e.RunQueued, refuse: _Refusal) -> None:
     if state.queued is not None:
         refuse("the run is queued already.")
-    state.status, state.queued = Status.QUEUED, data
+    state.status, state.queued, state.definition = Status.QUEUED, data, data.definition
     if isinstance(data.input, str):
         state.messages.append(Message(role="user", parts=(Text(text=data.input),)))
     elif data.input is not None:
@@ -345,6 +351,7 @@ def _child_finished(state: RunState, event: e.Event, data: e.ChildFinished, refu
 
 def _warned(state: RunState, event: e.Event, data: e.Warned, refuse: _Refusal) -> None:
     _take_signal(state, data.signal, refuse)
+    state.definition = data.definition or state.definition
 
 
 def _noted(state: RunState, event: e.Event, data: e.EventData, refuse: _Refusal) -> None:

@@ -25,6 +25,9 @@ from retinue.engine.submit import Submitter, digest_of
 from retinue.errors import (
     BadInput,
     ChildRefused,
+    Fenced,
+    FileMissing,
+    IllegalEvent,
     Lost,
     Parked,
     ParkedSwallowed,
@@ -32,10 +35,11 @@ from retinue.errors import (
     RuleBroken,
     RunError,
     StoreError,
+    UnknownRun,
     Unwind,
 )
 from retinue.ports.clock import Clock, Timer
-from retinue.ports.store import Claimed, LetGo, SignalRow, Store
+from retinue.ports.store import Append, Claimed, LetGo, SignalRow, Store
 
 log = logging.getLogger("retinue")
 
@@ -67,8 +71,10 @@ class Attempt:
     """Holds a run until it ends, parks, is let go or is lost. `slot` is told when the run gives its slot back and
     takes it again."""
 
-    def __init__(self, services: Services, claimed: Claimed, slot: Callable[[int], None]) -> None:
-        self._services, self._claimed, self._slot = services, claimed, slot
+    def __init__(
+        self, services: Services, claimed: Claimed, slot: Callable[[int], None], *, only_to_end: bool = False
+    ) -> None:
+        self._services, self._claimed, self._slot, self._only_to_end = services, claimed, slot, only_to_end
         self.row = claimed.row
         self.rest = "lost"
         self._has_slot = True
@@ -95,7 +101,7 @@ class Attempt:
         except StoreError as error:
             log.warning("run %s, attempt %s: dropped: %s", run_id, self.row.attempt, error)
         finally:
-            hub.rest(run_id)
+            hub.rest(run_id, self)
             for timer in self._timers.values():
                 timer.cancel()
 
@@ -110,6 +116,11 @@ class Attempt:
         self._releasing = True
         self._woken.set()
 
+    def lost(self) -> None:
+        """The database says that somebody else has the run."""
+        if self._task:  # before that, its first write will be refused
+            self._journal.lose(Fenced(run_id=self.row.id, attempt=self.row.attempt))
+
     def signalled(self) -> None:
         self._woken.set()
 
@@ -123,14 +134,14 @@ class Attempt:
     # The whole
 
     async def _go(self) -> None:
-        state = await self._read()
+        try:
+            state = await self._read()
+            past = await self._read_past()
+        except (FileMissing, IllegalEvent, UnknownRun, msgspec.ValidationError) as error:
+            await self._give_up(error)
+            return
         if state.attempt > self.row.attempt or state.terminal:
             return  # somebody else has claimed it since
-        past = (
-            await read_past(self._services.store, self._services.codec, self.row)
-            if self.row.source_run_id
-            else Past(())
-        )
         self._journal = Journal(self._services.store, self._services.codec, self._services.clock, self.row, state)
         self._journal.on_error = self._woken.set
         self._state = state
@@ -165,10 +176,30 @@ class Attempt:
             return await read_state(self._services.store, self._services.codec, self.row.id)
         return fold(self.row.id, [await self._services.codec.used(event) for event in self._claimed.events])
 
+    async def _read_past(self) -> Past:
+        if self.row.source_run_id is None:
+            return Past(())
+        return await read_past(self._services.store, self._services.codec, self.row)
+
+    async def _give_up(self, error: Exception) -> None:
+        """End a run whose journal cannot be read: nobody else could read it either."""
+        row = await self._services.store.run(self.row.id)
+        if row is None or row.attempt != self.row.attempt:
+            return
+        outcome = Outcome.failed(Reason.INTERNAL, type(error).__name__, f"its journal cannot be read: {error}")
+        finished = e.RunFinished(status=outcome.status, reason=outcome.reason, error=outcome.error)
+        draft = self._services.codec.encode(finished)
+        await self._services.store.append(
+            Append(run_id=row.id, attempt=row.attempt, last_seq=row.last_seq, drafts=(draft,), cancel_children=True)
+        )
+
     async def _until_rest(self, state: RunState) -> None:
         assert state.queued
         if refused := self._refusal():
             await self._finish(refused)
+            return
+        if self._only_to_end:  # whoever wanted it ended was wrong about it, or about the time
+            await self._let_go()
             return
         await self._close_broken_turn(state)
         try:
@@ -212,23 +243,22 @@ class Attempt:
     def _changed_code(self, state: RunState, runner: Runner) -> Outcome | None:
         """A run keeps the code that it started with, unless its definition says otherwise."""
         assert state.queued
-        if self.row.attempt == 1:
-            return None
         try:
             described = runner.describe(Target.parse(state.queued.target))
         except BadInput as error:
             return _failed(Reason.INVALID, error)
         now = digest_of(described.definition)
-        if now == state.queued.definition:
+        if now == state.definition:
             return None
-        if described.on_change == "finish":
-            self._journal.note(
-                e.Warned(code="code_changed", message=f"the code changed to {now}; the run goes on with it")
+        if described.on_change == "finish" or not state.begun:
+            message = (
+                f"the code changed since the run was {'begun' if state.begun else 'queued'}; it goes on with {now}"
             )
+            self._journal.note(e.Warned(code="code_changed", message=message, definition=now))
             return None
         message = (
             f"the code of {state.queued.target} changed while the run was under way "
-            f"(started with {state.queued.definition}, now {now}). Retry the run, or declare on_change='finish'."
+            f"(begun with {state.definition}, now {now}). Retry the run, or declare on_change='finish'."
         )
         return Outcome.failed(Reason.INVALID, "CodeChanged", message)
 

@@ -114,11 +114,14 @@ class RunContext:
 
     async def record(self, *events: e.EventData) -> None:
         """Record events; return when they are on disk."""
-        await self._journal.record(*events)
+        self.note(*events)
+        await self._journal.sync()
 
     def note(self, *events: e.EventData) -> None:
         """Record events soon, in order."""
         self._journal.note(*events)
+        if any(isinstance(data, e.ModelResponded | e.TurnInterrupted | e.ModelRetried) for data in events):
+            self.speech.close()
 
     def stream(self, text: str, kind: str = "text") -> None:
         """Let readers see what the open turn says."""

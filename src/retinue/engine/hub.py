@@ -230,9 +230,10 @@ class Hub:
         """A run begins to live in this process."""
         self._living[run_id] = living
 
-    def rest(self, run_id: str) -> None:
-        """A run ceases to live in this process."""
-        self._living.pop(run_id, None)
+    def rest(self, run_id: str, living: Living) -> None:
+        """A run ceases to live in this process, unless a later attempt at it has begun."""
+        if self._living.get(run_id) is living:
+            del self._living[run_id]
 
     def _is_busy(self) -> bool:
         return bool(self._living)

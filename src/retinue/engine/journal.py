@@ -19,6 +19,7 @@ from typing import TypeVar
 from retinue.core import events as e
 from retinue.core.run import RunState
 from retinue.engine.codec import Codec, is_large
+from retinue.engine.submit import store_large
 from retinue.errors import (
     DatabaseFull,
     DatabaseLocked,
@@ -140,7 +141,7 @@ class Journal:
                 attempt=self._attempt,
                 last_seq=self._stored_seq,
                 drafts=tuple(sent),
-                children=tuple(children),
+                children=tuple([await self._child(child) for child in children]),
                 files=tuple(files),
                 signal_seen=signal_seen,
                 cancel_children=cancel_children,
@@ -159,6 +160,11 @@ class Journal:
             return [draft for draft, _ in stored], [file for _, file in stored if file]
 
         return await self.outlast(store)
+
+    async def _child(self, child: Submit) -> Submit:
+        if not is_large(child.run.queued):
+            return child
+        return await self.outlast(lambda: store_large(self._codec, child))
 
     async def _send(self, write: Append) -> bool:
         tries = count()
@@ -179,6 +185,10 @@ class Journal:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
             except RetinueError as error:
-                self.error = error
-                self.on_error()
+                self.lose(error)
                 raise Lost from error
+
+    def lose(self, error: RetinueError) -> None:
+        """Nothing can be written any more."""
+        self.error = self.error or error
+        self.on_error()

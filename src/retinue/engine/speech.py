@@ -47,10 +47,14 @@ class Speech:
     def said(self) -> OpenTurn | None:
         return self._turn
 
-    async def end(self, *, abandon: bool = False) -> None:
-        """The turn is closed: its event holds the whole."""
+    def close(self) -> None:
+        """What closes the turn is noted: nothing more of it is kept."""
         self._turn = None
         self._drop_timer()
+
+    async def end(self, *, abandon: bool = False) -> None:
+        """The turn is closed: its event holds the whole."""
+        self.close()
         if self._keeping:
             if abandon:
                 self._keeping.cancel()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -87,7 +87,7 @@ class Submitter:
             source_run_id=request.source_run_id,
             source_seq=request.source_seq,
         )
-        draft = self._codec.encode(queued)
+        encoded = self._codec.encode(queued)
         run = NewRun(
             id=run_id,
             root_id=root_id,
@@ -105,14 +105,20 @@ class Submitter:
             source_run_id=request.source_run_id,
             source_seq=request.source_seq,
             idempotency_key=request.idempotency_key,
-            request_digest=digest_of([str(target), draft.encoded]) if request.idempotency_key else None,
-            queued=draft,
+            request_digest=digest_of([str(target), encoded.encoded]) if request.idempotency_key else None,
+            queued=encoded,
         )
         return Submit(
             run=run,
             requirement=msgspec.json.encode(described.requires).decode(),
             definition=msgspec.json.encode(described.definition).decode(),
         )
+
+
+async def store_large(codec: Codec, submit: Submit) -> Submit:
+    """The same, with an input that is too large for a journal in a file."""
+    draft, file = await codec.store_large(submit.run.queued)
+    return replace(submit, run=replace(submit.run, queued=draft), files=(file,)) if file else submit
 
 
 def _durability(request: Request, described: Description, given: Durability, platform: str) -> Durability:

@@ -218,8 +218,12 @@ class Worker:
         return False
 
     async def renew(self) -> None:
-        """Prolong the lease; give back what the database says is held here and is not."""
+        """Prolong the lease; give back what the database says is held here and is not, drop what is held elsewhere."""
+        attempts = dict(self.attempts)
         held = await self._announce()
+        for run_id, attempt in attempts.items():
+            if held.get(run_id, (0, 0))[0] != attempt.row.attempt:
+                attempt.lost()
         strangers = set(held) - set(self.attempts)
         if lost := tuple(strangers & self._strangers):
             await self._services.store.let_go(LetGo(worker_id=self.id, run_ids=lost))
@@ -262,7 +266,7 @@ class Worker:
 async def end_run(services: Services, worker_id: str, run_id: str) -> None:
     """Claim a queued or waiting run only to end it, whatever it requires."""
     for claimed in await services.store.claim(Claim(worker_id=worker_id, limit=1, run_id=run_id)):
-        await Attempt(services, claimed, lambda change: None).execute()
+        await Attempt(services, claimed, lambda change: None, only_to_end=True).execute()
 
 
 def this_process(concurrency: int) -> WorkerRow:

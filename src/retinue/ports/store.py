@@ -175,6 +175,7 @@ class Submit:
     run: NewRun
     requirement: str = ""
     definition: str = ""
+    files: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,7 +200,7 @@ class Append:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """Take up to `limit` runs that want a worker, with `root_id` of that tree only; with `run_id` just that one, to end it.
+    """Take up to `limit` runs that want a worker, with `root_id` in that tree; with `run_id` just that one, to end it.
 
     Who claims lives: its lease is prolonged, so that one that slept takes not its own runs for left behind.
     """

@@ -233,7 +233,7 @@ class SqlStore:
         return port.Stats(
             size=await self._look(self._dialect.size),
             rows=rows,
-            statuses=dict((row[0], row[1]) for row in await self._read(queries.STATUSES)),
+            statuses={row[0]: row[1] for row in await self._read(queries.STATUSES)},
             oldest_queued=(await self._read(queries.OLDEST_QUEUED, await self.now()))[0][0],
         )
 

@@ -115,7 +115,7 @@ def _submit(batch: Batch, writes: list[Submit]) -> None:
 
 
 def _refuse_lost_sources(batch: Batch, writes: list[Submit]) -> list[Submit]:
-    """A run whose past was deleted in the meantime is not begun. Its source's tree is held, so it stays from here on."""
+    """A run whose past was deleted meanwhile is not begun. Its source's tree is held, so it stays from here on."""
     sources = sorted({write.run.source_run_id for write in writes if write.run.source_run_id})
     if not sources:
         return writes
@@ -144,6 +144,8 @@ def _same_key(tx: Transaction, run: NewRun) -> str | IdempotencyConflict | None:
     return str(run_id)
 
 
+FILE_COLUMNS = "uri text, run_id text, size bigint, created_at bigint"
+
 _NEW_RUN = (
     "id text, root_id text, parent_id text, call_id text, depth int, owner text, thread_id text, message_id text, "
     "target text, definition text, requires text, durability text, priority int, due_at bigint, expires_at bigint, "
@@ -170,6 +172,8 @@ def _insert_runs(batch: Batch, submits: Sequence[Submit], roots: dict[str, int])
         recorded.append(Recorded(run.id, 1, root_seq, 0, tx.now, run.queued.data.type, run.queued.encoded))
         batch.commit.roots[run.id] = run.root_id
     tx.insert("runs", _NEW_RUN, rows)
+    if files := [(uri, s.run.id, size, tx.now) for s in submits for uri, size in s.files]:
+        tx.insert("files", FILE_COLUMNS, files, "ON CONFLICT DO NOTHING")
     if wanted := {(s.run.requires, s.requirement) for s in submits if s.requirement}:
         tx.insert("requirements", "digest text, data text", sorted(wanted), "ON CONFLICT DO NOTHING")
     if defined := {(s.run.definition, s.definition) for s in submits if s.definition}:
@@ -372,7 +376,7 @@ def _project(batch: Batch, writes: Iterable[Append]) -> None:
     if said:
         tx.run("DELETE FROM partials WHERE run_id {in}", tx.any(said))
     if files:
-        tx.insert("files", "uri text, run_id text, size bigint, created_at bigint", files, "ON CONFLICT DO NOTHING")
+        tx.insert("files", FILE_COLUMNS, files, "ON CONFLICT DO NOTHING")
 
 
 def _end(batch: Batch, ended: list[tuple[Append, Row]]) -> None:
@@ -750,7 +754,7 @@ def _prune(batch: Batch, writes: list[Prune]) -> None:
 
 
 def _prune_trees(tx: Transaction, write: Prune) -> Pruned:
-    """Whoever begins a run with one of these as its past holds the tree as we do: either it is seen, or it sees nothing."""
+    """Who begins a run with one of these as its past holds the tree as we do: it is seen, or it sees that all is gone."""
     sql = "SELECT root.id FROM runs root WHERE root.id {in} ORDER BY root.id{lock}"
     held = [row[0] for row in tx.run(sql, tx.any(write.root_ids))]
     sql = f"{queries.OLD} AND root.id {{in}}"
