@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import statistics
+import subprocess
+import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -12,6 +16,7 @@ from pathlib import Path
 
 import psycopg
 
+from bench import scale, steps
 from bench.measure import Figure, machine, table
 from bench.runs import bare_commit, bare_writer, clear, run_load
 
@@ -80,13 +85,87 @@ def runs_of_three_steps(rounds: int, runs: int) -> list[Figure]:
     return figures
 
 
+def one_run(rounds: int) -> list[Figure]:
+    commits, ratios, starts, elsewhere, resumes, growth = [], [], [], [], [], []
+    with sqlite_file() as fresh, postgres() as fresh_postgres:
+        for _ in range(rounds):
+            commits.append(bare_commit(fresh(), 300) * 1e6)
+            step = asyncio.run(steps.step_seconds(fresh(), 500)) * 1e6
+            ratios.append(step / commits[-1])
+            starts.append(asyncio.run(steps.submit_to_start(fresh(), 200)))
+            elsewhere.append(asyncio.run(steps.submit_to_start_elsewhere(fresh_postgres(), 100)))
+            seconds, last_over_first = asyncio.run(steps.long_journal(fresh(), 10_000))
+            resumes.append(seconds)
+            growth.append(last_over_first)
+    return [
+        Figure("one durable step, sequential, over one bare commit", ratios, "×", "≤ 2"),
+        Figure("submit to start in the process, p50", starts, "ms", "≤ 2"),
+        Figure("submit to start in another process on PostgreSQL, p50", elsewhere, "ms", "≤ 15"),
+        Figure("a run of 10,000 events resumes and ends", resumes, "s", "≤ 0.3"),
+        Figure("its last 1,000 steps over its first 1,000", growth, "×", "about 1"),
+    ]
+
+
+def much_of_everything(rounds: int, finished: int, parked: int) -> list[Figure]:
+    with sqlite_file() as fresh:
+        url = fresh()
+        empty = [asyncio.run(scale.claim_ms(url, 50)) for _ in range(rounds)]
+        scale.fill_with_finished(url, finished)
+        full = [asyncio.run(scale.claim_ms(url, 50)) for _ in range(rounds)]
+        url = fresh()
+        held = [asyncio.run(scale.park_many(url, parked))]
+        beside = [asyncio.run(scale.claim_ms(url, 50)) for _ in range(rounds)]
+        slower, megabytes = [], []
+        for _ in range(rounds):
+            alone, _ = asyncio.run(scale.readers(fresh(), 0))
+            crowd, megabyte = asyncio.run(scale.readers(fresh(), 1000))
+            slower.append(crowd / alone)
+            megabytes.append(megabyte)
+    return [
+        Figure("a claim on an empty database", empty, "ms"),
+        Figure(f"a claim among {finished:,} finished runs", full, "ms", "≤ 5"),
+        Figure(f"a claim beside {parked:,} parked runs", beside, "ms", "no slower"),
+        Figure(f"memory in the worker for each of {parked:,} parked runs", held, "KiB", "none"),
+        Figure("a run of 2,000 events with 1,000 readers, over the same with none", slower, "×", "≤ 1.1"),
+        Figure("memory of 1,000 readers", megabytes, "MiB", "≤ 100"),
+    ]
+
+
+def start_up(rounds: int) -> list[Figure]:
+    def seconds(*arguments: str) -> list[float]:
+        took = []
+        for _ in range(5 * rounds):
+            started = time.perf_counter()
+            subprocess.run([sys.executable, *arguments], check=True, capture_output=True)
+            took.append(time.perf_counter() - started)
+        return took
+
+    bare = statistics.median(seconds("-c", "pass"))
+    imports = [took - bare for took in seconds("-c", "import retinue")]
+    return [
+        Figure("python, nothing else", [bare], "s"),
+        Figure("import retinue, over that", imports, "s", "≤ 0.05"),
+        Figure("retinue --help, whole process", seconds("-m", "retinue", "--help"), "s", "≤ 0.25"),
+    ]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--runs", type=int, default=2000)
+    parser.add_argument("--finished", type=int, default=1_000_000)
+    parser.add_argument("--parked", type=int, default=10_000)
+    parser.add_argument("--only", choices=("runs", "steps", "scale", "start"))
     parser.add_argument("--write", action="store_true", help=f"keep the figures in {RESULTS.name}")
     given = parser.parse_args()
-    report = f"{machine()}\n\n{table(runs_of_three_steps(given.rounds, given.runs))}"
+    parts: dict[str, Callable[[], list[Figure]]] = {
+        "runs": lambda: runs_of_three_steps(given.rounds, given.runs),
+        "steps": lambda: one_run(given.rounds),
+        "scale": lambda: much_of_everything(given.rounds, given.finished, given.parked),
+        "start": lambda: start_up(given.rounds),
+    }
+    figures = [figure for name, part in parts.items() if given.only in (None, name) for figure in part()]
+    report = f"{machine()}\n\n{table(figures)}"
     print(report)
     if given.write:
         head = "# Figures\n\nMade by `python -m bench --write`. Machines differ: ratios tell more than figures.\n\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 
 from retinue import FunctionContext
@@ -45,8 +46,10 @@ async def waits(ctx: FunctionContext, input: int) -> object:
     return await ctx.wait("something")
 
 
-async def slow_steps(ctx: FunctionContext, input: int) -> int:
+async def paced_steps(ctx: FunctionContext, input: int) -> int:
+    """Works in small bites, as an agent does: two steps, then two milliseconds of thought."""
     for number in range(input):
-        await ctx.step("step", nothing, number, effect="read")
+        await ctx.step("look", nothing, number, effect="read")
         await ctx.step("write", nothing, number)
+        await asyncio.sleep(0.002)
     return input

@@ -10,8 +10,8 @@ import time
 
 from bench.functions import long_run, many_steps, stamps
 from retinue import Retinue
-from retinue.core.run import fold
 from retinue.core.outcome import Status
+from retinue.core.run import fold
 
 
 async def step_seconds(url: str, steps: int) -> float:

@@ -62,7 +62,7 @@ class Run:
         return await self._service.run(self.id)
 
     def follow(self, after: int = 0, *, tree: bool = False) -> AsyncIterator[Event | Delta]:
-        """Its events after a seq, then live ones and deltas, until it has ended; with `tree` those of all below it too."""
+        """Its events after a seq, then live ones and deltas, until it has ended; with `tree` its whole tree's."""
         return self._service.follow(self.id, after, tree=tree)
 
     async def outcome(self) -> Outcome:

@@ -29,8 +29,6 @@ retrying are outcomes, not errors: `Unwind` and its kinds are how code is left t
 
 from __future__ import annotations
 
-import inspect
-
 
 class RetinueError(Exception):
     """Something went wrong."""
@@ -39,7 +37,7 @@ class RetinueError(Exception):
         self.facts = facts
         for name, value in facts.items():
             setattr(self, name, value)
-        super().__init__(inspect.cleandoc(type(self).__doc__ or "").format(**facts))
+        super().__init__(" ".join((type(self).__doc__ or "").split()).format(**facts))
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (type(self), self.facts)
@@ -96,14 +94,16 @@ class BadTarget(BadInput):
 
 
 class NotStorable(BadInput):
-    """{what} cannot be stored as JSON: {problem}. Use strings, numbers, booleans, None, lists and dicts with string keys."""
+    """{what} cannot be stored as JSON: {problem}. Use strings, numbers,
+    booleans, None, lists and dicts with string keys."""
 
     what: str
     problem: str
 
 
 class IdempotencyConflict(BadInput):
-    """The idempotency key {key} was used for another request (run {run_id}). Use a new key, or send the same request."""
+    """The idempotency key {key} was used for another request (run {run_id}). Use a new key, or send
+    the same request."""
 
     key: str
     run_id: str
@@ -269,7 +269,8 @@ class RuleBroken(RunError):
 
 class ReplayMismatch(RuleBroken):
     """Step {call_id} was recorded with {recorded} and is now called with {called}. What steps are given must
-    follow from the input and from earlier steps; did the code change, or does it read the clock or chance outside a step?"""
+    follow from the input and from earlier steps; did the code change, or does it read the clock or
+    chance outside a step?"""
 
     call_id: str
     recorded: str
@@ -284,7 +285,8 @@ class NestedStep(RuleBroken):
 
 
 class ParkedSwallowed(RuleBroken):
-    """The code went on after it was parked ({where}). Let Parked pass: do not catch BaseException, and do not use ctx in finally."""
+    """The code went on after it was parked ({where}). Let Parked pass: do not catch BaseException,
+    and do not use ctx in finally."""
 
     where: str
 

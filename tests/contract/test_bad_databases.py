@@ -210,5 +210,5 @@ async def test_a_write_whose_connection_is_lost_fails_and_can_be_sent_again(post
 
 
 async def test_what_is_no_url_is_refused() -> None:
-    with pytest.raises(BadInput, match="no database URL"):
+    with pytest.raises(errors.BadInput, match="no database URL"):
         await open_store("mysql://ann@db/retinue", SystemClock())

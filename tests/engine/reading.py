@@ -140,7 +140,7 @@ async def another_desk(url: str, clock: SetClock) -> AsyncIterator[Desk]:
 async def until(holds: Callable[[], bool], seconds: float = 10.0) -> None:
     """Wait for what happens on other threads or in other processes."""
     async with asyncio.timeout(seconds):
-        while not holds():  # noqa: ASYNC110 - what is waited for does not know of it
+        while not holds():
             await asyncio.sleep(0.001)
 
 

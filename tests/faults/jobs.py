@@ -16,14 +16,14 @@ def world() -> Path:
 
 async def effect(seconds: float) -> str:
     """Takes effect somewhere in the middle, once for each call: a line that is written whole or not at all."""
-    await asyncio.sleep(seconds * random.random())  # noqa: S311
+    await asyncio.sleep(seconds * random.random())
     line = f"{current_call().run_id} {current_call().call_id}\n".encode()
     file = os.open(world(), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     try:
         os.write(file, line)
     finally:
         os.close(file)
-    await asyncio.sleep(seconds * random.random())  # noqa: S311
+    await asyncio.sleep(seconds * random.random())
     return "done"
 
 

@@ -66,7 +66,7 @@ class PostgresBus:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _keep(self, work: Callable[[Connection], Awaitable[None]]) -> None:
-        """Do something with a connection, and with a new one when it is lost. Meanwhile everybody looks by themselves."""
+        """Do something with a connection, and with a new one when it is lost. Meanwhile others look by themselves."""
         shortest, pause = RECONNECT_SECONDS[0], RECONNECT_SECONDS[0]
         while True:
             try:

@@ -145,7 +145,7 @@ class Worker:
         return []
 
     async def learn(self) -> bool:
-        """Try each set of requirements that was never seen here, once. Whether there is a new one that can be loaded."""
+        """Try each set of requirements that was never seen here, once. Whether there is one that can be loaded."""
         try:
             unseen = await self._services.store.unseen_requirements(sorted(self._seen), self._root_id)
         except StoreError:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """What another process has committed. It only says where to look: one that is lost or comes twice breaks nothing."""
+    """What another process has committed. It only says where to look: a lost one breaks nothing."""
 
     queued: bool = False
     signalled: tuple[str, ...] = ()

@@ -170,7 +170,7 @@ class Stats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submit:
-    """Store a queued run, with the sets that it refers to. Gives the id: its own, or that of the run with the same key."""
+    """Store a queued run, with the sets that it refers to. Gives its id, or that of the run with the same key."""
 
     run: NewRun
     requirement: str = ""

@@ -12,7 +12,10 @@ IN_TREE = "(r.id = ? OR r.root_id = ? AND r.parent_id IS NOT NULL)"
 
 RUN = f"SELECT {_RUN} FROM runs WHERE id = ?"
 CHILDREN = f"SELECT {_RUN} FROM runs WHERE parent_id = ? ORDER BY id"
-TREE = f"SELECT {_RUN} FROM runs WHERE id = ? UNION ALL SELECT {_RUN} FROM runs WHERE root_id = ? AND parent_id IS NOT NULL"
+TREE = (
+    f"SELECT {_RUN} FROM runs WHERE id = ? "
+    f"UNION ALL SELECT {_RUN} FROM runs WHERE root_id = ? AND parent_id IS NOT NULL"
+)
 HELD = "SELECT id, attempt, signal_seq FROM runs WHERE worker_id = ? AND status = 'running'"
 EVENTS = f"SELECT {_EVENT} FROM events WHERE run_id = ? AND seq > ? ORDER BY seq LIMIT ?"
 TREE_EVENTS = f"SELECT {_EVENT} FROM events WHERE root_id = ? AND root_seq > ? ORDER BY root_seq LIMIT ?"

@@ -337,7 +337,10 @@ def _number_trees(
 
 
 def _grow(tx: Transaction, more: Counter[str]) -> dict[str, int]:
-    sql = "WITH b(id, n) AS ({rows}) UPDATE runs SET tree_seq = runs.tree_seq + b.n FROM b WHERE runs.id = b.id RETURNING runs.id, runs.tree_seq"
+    sql = (
+        "WITH b(id, n) AS ({rows}) UPDATE runs SET tree_seq = runs.tree_seq + b.n FROM b WHERE runs.id = b.id "
+        "RETURNING runs.id, runs.tree_seq"
+    )
     return dict(tx.rows(sql, "id text, n bigint", sorted(more.items())))
 
 
@@ -395,7 +398,8 @@ def _end(batch: Batch, ended: list[tuple[Append, Row]]) -> None:
             _cancel_below(batch, run_id, "{}")
     ids = tx.any([write.run_id for write, _ in ended])
     tx.run(
-        "UPDATE tickets SET status = 'closed', decision = 'void', closed_at = ? WHERE status <> 'closed' AND run_id {in}",
+        "UPDATE tickets SET status = 'closed', decision = 'void', closed_at = ? "
+        "WHERE status <> 'closed' AND run_id {in}",
         tx.now,
         ids,
     )
@@ -412,11 +416,14 @@ def _json(value: object) -> str:
 
 # Signals
 
-_SEND = """WITH b(id, n, cause, unpause) AS ({rows})
+# Who is paused is woken only by what ends the pause.
+_WAKES = "runs.status = 'waiting' AND (runs.waits_for <> 'paused' OR b.unpause)"
+
+_SEND = f"""WITH b(id, n, cause, unpause) AS ({{rows}})
 UPDATE runs SET signal_seq = runs.signal_seq + b.n,
 cause = CASE WHEN runs.status = 'waiting' THEN b.cause ELSE runs.cause END,
-wake_at = CASE WHEN runs.status = 'waiting' AND (runs.waits_for <> 'paused' OR b.unpause) THEN NULL ELSE runs.wake_at END,
-status = CASE WHEN runs.status = 'waiting' AND (runs.waits_for <> 'paused' OR b.unpause) THEN 'queued' ELSE runs.status END
+wake_at = CASE WHEN {_WAKES} THEN NULL ELSE runs.wake_at END,
+status = CASE WHEN {_WAKES} THEN 'queued' ELSE runs.status END
 FROM b WHERE runs.id = b.id AND runs.status IN ('queued', 'running', 'waiting')
 RETURNING runs.id, runs.signal_seq, runs.status"""
 
@@ -579,13 +586,14 @@ def _candidates(tx: Transaction, write: Claim) -> list[tuple[str, int]]:
 
 def _within_limits(tx: Transaction, rows: list[Row], default: int) -> list[Row]:
     owners = tx.any(sorted({row[2] for row in rows}))
-    running = dict(
-        (row[0], row[1])
+    running = {
+        row[0]: row[1]
         for row in tx.run(
-            "SELECT owner, COUNT(*) FROM runs WHERE status = 'running' AND parent_id IS NULL AND owner {in} GROUP BY owner",
+            "SELECT owner, COUNT(*) FROM runs WHERE status = 'running' AND parent_id IS NULL AND owner {in} "
+            "GROUP BY owner",
             owners,
         )
-    )
+    }
     allowed = {row[0]: row[1] for row in tx.run("SELECT owner, max_running FROM limits WHERE owner {in}", owners)}
     kept = []
     for row in rows:
@@ -754,7 +762,7 @@ def _prune(batch: Batch, writes: list[Prune]) -> None:
 
 
 def _prune_trees(tx: Transaction, write: Prune) -> Pruned:
-    """Who begins a run with one of these as its past holds the tree as we do: it is seen, or it sees that all is gone."""
+    """Who begins a run with one of these as its past holds the tree as we do: it is seen, or sees that all is gone."""
     sql = "SELECT root.id FROM runs root WHERE root.id {in} ORDER BY root.id{lock}"
     held = [row[0] for row in tx.run(sql, tx.any(write.root_ids))]
     sql = f"{queries.OLD} AND root.id {{in}}"

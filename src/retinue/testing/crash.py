@@ -265,10 +265,14 @@ def sqlite_files(folder: Path) -> Databases:
     async def database() -> AsyncIterator[str]:
         path = folder / f"crash-{next(numbers)}.db"
         yield f"sqlite:///{path}"
-        for left in folder.glob(f"{path.name}*"):
-            left.unlink()
+        _remove(path)
 
     return database
+
+
+def _remove(path: Path) -> None:
+    for left in path.parent.glob(f"{path.name}*"):
+        left.unlink()
 
 
 # A life that ends as a process

@@ -1,0 +1,63 @@
+"""Which database is meant, and opening it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import typer
+
+from retinue.app import Retinue, default_url, look_at
+from retinue.errors import BadInput
+
+
+@asynccontextmanager
+async def opened(db: str | None, *, create: bool = False, **options: Any) -> AsyncIterator[Retinue]:
+    """The app on a database, without a worker. Only who stores something makes a database where there is none."""
+    url = db or default_url()
+    if not create and (await look_at(url))[0] is None:
+        raise BadInput(
+            problem=f"There is no database at {public(url)} yet. `retinue run` and `retinue worker` make one; "
+            "--db URL names another one."
+        )
+    async with Retinue.open(url, worker=False, **options) as app:
+        yield app
+
+
+def public(url: str) -> str:
+    """A database's URL without its password."""
+    scheme, _, rest = url.partition("://")
+    credentials, at, host = rest.rpartition("@")
+    return f"{scheme}://{credentials.partition(':')[0]}{at}{host}"
+
+
+def command(words: str, db: str | None) -> str:
+    """A command as it can be typed after this one."""
+    return f"retinue {words} --db '{public(db)}'" if db else f"retinue {words}"
+
+
+def find_code_here() -> None:
+    """Modules in the current folder can be loaded, before those that are installed."""
+    if (here := os.getcwd()) not in sys.path:
+        sys.path.insert(0, here)
+
+
+def from_json(text: str, option: str) -> object:
+    """The value that an option's JSON says."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise typer.BadParameter(f"{option} is no JSON: {error}") from None
+
+
+def one_input(text: str | None, as_json: str | None) -> object:
+    """What is said as text or as JSON."""
+    if as_json is None:
+        return text
+    if text is not None:
+        raise typer.BadParameter("Give the input as text or as --input-json, not both.")
+    return from_json(as_json, "--input-json")
