@@ -81,18 +81,21 @@ async def _verify(app: Retinue, expected: int) -> None:
     assert seen == expected, f"{seen} of {expected} runs"
 
 
-def bare_writer(url: str, batches: Sequence[Sequence[Recorded]]) -> float:
-    """Insert the same rows in the same batches, production schema and sync, and nothing around it; seconds."""
+def bare_writer(url: str, batches: Sequence[Sequence[Recorded]], *, updates: bool) -> float:
+    """Insert the same rows in the same batches, production schema and sync, and nothing around it; seconds.
+
+    With `updates` the row of each run that has a new event is updated too, as any writer must to know where it is.
+    """
     dialect = dialect_of(url)
     with closing(dialect.connect()) as connection:
         schema.prepare(dialect, connection)
         started = time.perf_counter()
         for batch in batches:
-            _insert(dialect, connection, batch)
+            _insert(dialect, connection, batch, updates=updates)
         return time.perf_counter() - started
 
 
-def _insert(dialect: Dialect, connection: sqlite3.Connection, batch: Sequence[Recorded]) -> None:
+def _insert(dialect: Dialect, connection: sqlite3.Connection, batch: Sequence[Recorded], *, updates: bool) -> None:
     tx = dialect.begin(connection, 0, database_time=False)
     runs = [
         (
@@ -106,7 +109,13 @@ def _insert(dialect: Dialect, connection: sqlite3.Connection, batch: Sequence[Re
         tx.insert("runs", RUN_COLUMNS, runs)
     events = [(r.run_id, r.seq, r.run_id, r.root_seq, r.attempt, r.at, r.type, r.data) for r in batch]
     tx.insert("events", EVENT_COLUMNS, events)
+    if updates:
+        last = {r.run_id: r.seq for r in batch if r.type != "run.queued"}
+        tx.rows(_UPDATE, "id text, last bigint", list(last.items()))
     dialect.commit(connection)
+
+
+_UPDATE = "WITH b(id, last) AS ({rows}) UPDATE runs SET last_seq = b.last FROM b WHERE runs.id = b.id"
 
 
 def bare_commit(url: str, times: int) -> float:

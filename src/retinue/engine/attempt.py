@@ -448,7 +448,7 @@ class Attempt:
     async def _take_signals(self) -> None:
         """Take what was said to the run, in order. What changes it is recorded with the signal's number."""
         store, seen = self._services.store, self._signals_seen
-        for signal in await self._journal.outlast(lambda: store.signals(self.row.id, seen)):
+        for signal in await self._journal.outlast(lambda _: store.signals(self.row.id, seen)):
             self._signals_seen = signal.n
             for data in self._heed(signal):
                 self._journal.note(data)

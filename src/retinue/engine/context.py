@@ -316,7 +316,7 @@ class RunContext:
     async def child_outcome(self, call_id: str) -> Outcome:
         """Wait for a child; give how it ended."""
         child = await self._child_end(call_id)
-        return await self._journal.outlast(lambda: self._read_outcome(child.run_id))
+        return await self._journal.outlast(lambda _: self._read_outcome(child.run_id))
 
     async def _child_end(self, call_id: str) -> Child:
         """Wait until a child has ended: a foreground one in memory for a while, then parked."""

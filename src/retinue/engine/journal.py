@@ -13,7 +13,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
-from itertools import count
 from typing import TypeVar
 
 from retinue.core import events as e
@@ -28,7 +27,7 @@ from retinue.errors import (
     RetinueError,
 )
 from retinue.ports.clock import Clock
-from retinue.ports.store import Append, Draft, RunRow, Store, Submit
+from retinue.ports.store import Append, Appended, Draft, RunRow, Store, Submit
 
 # The database may come back; what a step did must not be forgotten because it was away.
 WAIT_OUT = (DatabaseFull, DatabaseLocked, DatabaseUnavailable)
@@ -155,7 +154,7 @@ class Journal:
         return True
 
     async def _store_large(self, drafts: list[Draft]) -> tuple[list[Draft], list[tuple[str, int]]]:
-        async def store() -> tuple[list[Draft], list[tuple[str, int]]]:
+        async def store(_: bool) -> tuple[list[Draft], list[tuple[str, int]]]:
             stored = [await self._codec.store_large(draft) for draft in drafts]
             return [draft for draft, _ in stored], [file for _, file in stored if file]
 
@@ -164,26 +163,23 @@ class Journal:
     async def _child(self, child: Submit) -> Submit:
         if not is_large(child.run.queued):
             return child
-        return await self.outlast(lambda: store_large(self._codec, child))
+        return await self.outlast(lambda _: store_large(self._codec, child))
 
     async def _send(self, write: Append) -> bool:
-        tries = count()
+        def send(again: bool) -> Awaitable[Appended | None]:
+            return self._store.append(replace(write, again=True) if again else write)
 
-        async def send() -> bool:
-            this = replace(write, again=True) if next(tries) else write
-            return await self._store.append(this) is not None
+        return await self.outlast(send) is not None
 
-        return await self.outlast(send)
-
-    async def outlast(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Ask the store until it answers; when it refuses, the attempt is lost."""
-        pause = 0.05
+    async def outlast(self, ask: Callable[[bool], Awaitable[T]]) -> T:
+        """Ask the store until it answers, and say whether it is asked again; when it refuses, the attempt is lost."""
+        pause, again = 0.05, False
         while True:
             try:
-                return await ask()
+                return await ask(again)
             except WAIT_OUT:
                 await asyncio.sleep(pause)
-                pause = min(pause * 2, LONGEST_PAUSE)
+                pause, again = min(pause * 2, LONGEST_PAUSE), True
             except RetinueError as error:
                 self.lose(error)
                 raise Lost from error

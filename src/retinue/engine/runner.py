@@ -28,7 +28,7 @@ class Capabilities:
     files: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Description:
     """A target as it is declared now: pinned by digest when a run is submitted.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import msgspec
 
@@ -48,6 +49,27 @@ def digest_of(value: object) -> str:
     return hashlib.sha256(msgspec.json.encode(value, order="deterministic")).hexdigest()[:32]
 
 
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """A description as it is stored: content, and digest of the content."""
+
+    definition: str
+    definition_digest: str
+    requires: str
+    requires_digest: str
+
+
+@lru_cache(maxsize=1024)
+def _pin(described: Description) -> Pinned:
+    definition, requires = described.definition, described.requires
+    return Pinned(
+        msgspec.json.encode(definition).decode(),
+        digest_of(definition),
+        msgspec.json.encode(requires).decode(),
+        digest_of(requires),
+    )
+
+
 class Submitter:
     """Makes a request into a run that can be stored; refuses what cannot run before anything is."""
 
@@ -73,12 +95,12 @@ class Submitter:
         max_minutes = request.max_minutes if request.max_minutes is not None else described.max_minutes
         if max_minutes is not None and max_minutes <= 0:
             raise BadInput(problem=f"max_minutes must be more than 0, not {max_minutes}.")
-        definition, requires = digest_of(described.definition), digest_of(described.requires)
+        pinned = _pin(described)
         queued = e.RunQueued(
             target=str(target),
             input=request.input,
             owner=request.owner,
-            definition=definition,
+            definition=pinned.definition_digest,
             durability=durability,
             max_minutes=max_minutes,
             expires_at=request.expires_at,
@@ -96,8 +118,8 @@ class Submitter:
             depth=parent.depth + 1 if parent else 0,
             owner=parent.owner if parent else request.owner,
             target=str(target),
-            definition=definition,
-            requires=requires,
+            definition=pinned.definition_digest,
+            requires=pinned.requires_digest,
             durability=durability.value,
             priority=request.priority or (parent.priority if parent else 0),
             due_at=request.start_at,
@@ -108,11 +130,7 @@ class Submitter:
             request_digest=digest_of([str(target), encoded.encoded]) if request.idempotency_key else None,
             queued=encoded,
         )
-        return Submit(
-            run=run,
-            requirement=msgspec.json.encode(described.requires).decode(),
-            definition=msgspec.json.encode(described.definition).decode(),
-        )
+        return Submit(run=run, requirement=pinned.requires, definition=pinned.definition)
 
 
 async def store_large(codec: Codec, submit: Submit) -> Submit:

@@ -172,15 +172,18 @@ class FunctionRunner:
     capabilities = Capabilities(durability=Durability.EFFECTS, tickets=True)
 
     def __init__(self) -> None:
-        self._described: dict[str, Description] = {}
+        self._loaded: dict[str, tuple[Callable[..., Awaitable[Any]], Description]] = {}
 
     def describe(self, target: Target) -> Description:
-        if target.name not in self._described:
-            self._described[target.name] = self._describe(target)
-        return self._described[target.name]
+        return self._load(target)[1]
 
-    def _describe(self, target: Target) -> Description:
-        function = load(target)
+    def _load(self, target: Target) -> tuple[Callable[..., Awaitable[Any]], Description]:
+        if target.name not in self._loaded:
+            function = load(target)
+            self._loaded[target.name] = function, self._describe(target, function)
+        return self._loaded[target.name]
+
+    def _describe(self, target: Target, function: object) -> Description:
         options = options_of(function)
         module = target.name.partition(":")[0]
         code = options.version or code_digest(module)
@@ -203,7 +206,7 @@ class FunctionRunner:
         return described.requires == requires
 
     async def run(self, ctx: RunContext) -> Outcome:
-        function = load(Target.parse(ctx.run.target))
+        function, _ = self._load(Target.parse(ctx.run.target))
         try:
             output = await function(FunctionContext(ctx), ctx.input)
         except (Exception, SystemExit) as error:
