@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -219,3 +220,18 @@ async def test_a_function_that_raises_has_failed_and_the_worker_runs_the_next(
     assert outcome.error
     assert outcome.error.kind == kind
     assert (await ended(app, await app.submit(raising, "nothing"))).status == "completed"
+
+
+async def tidies_quietly(ctx: FunctionContext, input: None) -> None:
+    try:
+        await ctx.sleep(hours=1)
+    finally:
+        with suppress(Exception):
+            await ctx.step("late", outside.act, "late")
+
+
+async def test_a_step_in_a_finally_is_invalid_also_when_its_error_is_suppressed(app: Retinue) -> None:
+    outcome = await ended(app, await app.submit(tidies_quietly))
+    assert (outcome.status, outcome.reason) == ("failed", "invalid")
+    assert outcome.error
+    assert outcome.error.kind == "ParkedSwallowed"

@@ -9,7 +9,7 @@ from retinue import FunctionContext, Retinue
 from retinue.core.outcome import Durability, Outcome
 from retinue.core.target import Target
 from retinue.engine.context import RunContext
-from retinue.engine.runner import Capabilities, Description
+from retinue.engine.description import Capabilities, Description
 from retinue.testing import SetClock, drain
 from tests.outside import doomed, ended, outside, pass_time, seconds, types_of
 

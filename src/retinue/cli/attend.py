@@ -7,6 +7,7 @@ import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from enum import Enum
+from typing import Any
 
 from retinue.app import Retinue
 from retinue.cli.database import command
@@ -83,11 +84,11 @@ async def _watch(app: Retinue, run_id: str, view: View) -> Rest:
     async def cancelled() -> None:
         await asked.wait()
         view.note("cancelling; once more (Ctrl-C) leaves it at once")
-        await app.service.cancel(run_id, message="interrupted at the terminal")
+        await app.service.cancel(run_id, message="Ctrl-C")
         await asyncio.Event().wait()
 
     cancelling, going = asyncio.create_task(cancelled()), asyncio.create_task(gone.wait())
-    tasks = {following, leaving, cancelling, going}
+    tasks: set[asyncio.Task[Any]] = {following, leaving, cancelling, going}
     try:
         with on_signal(signal.SIGINT, interrupted), on_signal(signal.SIGTERM, gone.set):
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

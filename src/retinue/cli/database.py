@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
-import typer
 
 from retinue.app import Retinue, default_url, look_at
 from retinue.errors import BadInput
@@ -51,7 +50,7 @@ def from_json(text: str, option: str) -> object:
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError) as error:
-        raise typer.BadParameter(f"{option} is no JSON: {error}") from None
+        raise BadInput(problem=f"{option} is no JSON: {error}.") from None
 
 
 def one_input(text: str | None, as_json: str | None) -> object:
@@ -59,5 +58,5 @@ def one_input(text: str | None, as_json: str | None) -> object:
     if as_json is None:
         return text
     if text is not None:
-        raise typer.BadParameter("Give the input as text or as --input-json, not both.")
+        raise BadInput(problem="Give it as text or as --input-json, not both.")
     return from_json(as_json, "--input-json")

@@ -40,8 +40,7 @@ class Pages:
     def show(self, seen: Event | Delta) -> None:
         for line in self.steps.take(seen):
             more = f"  {line.more}" if line.more else ""
-            started = "  started" if line.begun and line.text not in ("sleeping", "paused") else ""
-            say(f"{at(line.at)}  {'  ' * line.depth}{line.mark} {clean(line.text)}{started}{more}")
+            say(f"{at(line.at)}  {'  ' * line.depth}{line.mark} {clean(line.text)}{'  started' * line.begun}{more}")
 
     def note(self, text: str) -> None:
         say(text)

@@ -41,7 +41,7 @@ Examples:
 Exit codes: 0 completed, 1 failed, 2 usage, 3 waiting, 130 cancelled."""
 
 UsageError = typer.BadParameter.__mro__[1]  # typer has no public names for these two
-ClickError = UsageError.__mro__[1]
+ClickError: type[Exception] = UsageError.__mro__[1]
 
 
 class Commands(TyperGroup):

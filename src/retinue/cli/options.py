@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -24,12 +24,12 @@ After = Annotated[int, typer.Option("--after", metavar="SEQ", min=0, help="Begin
 Tree = Annotated[bool, typer.Option("--tree", help="Also all that runs below it.")]
 
 
-def commands(about: str) -> Any:
+def commands(about: str) -> typer.Typer:
     """A group of commands."""
     return typer.Typer(help=about, rich_markup_mode=None, no_args_is_help=True, context_settings=SETTINGS)
 
 
-def single() -> Any:
+def single() -> typer.Typer:
     """A command of its own."""
     return typer.Typer(rich_markup_mode=None, context_settings=SETTINGS)
 

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from retinue.core.events import Event, as_dict
-from retinue.core.outcome import Outcome, Status, Usage
+from retinue.core.outcome import Failure, Outcome, Status, Usage
 from retinue.service import RunRow, TicketRow
 
 MARKS = {
@@ -28,7 +28,8 @@ MARKS = {
     "cancelled": ("–", "yellow"),
     "timed_out": ("✗", "red"),
 }
-UNITS = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
+EXAMPLES = {None: "TEXT", "string": "TEXT", "boolean": "true", "integer": "NUMBER", "number": "NUMBER"}
+UNITS = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 0))
 
 
 @cache
@@ -93,16 +94,17 @@ def ago(ms: int, now: int) -> str:
     """How long ago something was, or in how long it will be."""
     seconds = (now - ms) / 1000
     if abs(seconds) < 1:
-        return "now"
-    text = _rough(abs(seconds))
+        return "just now"
+    text = _rough(round(abs(seconds)))
     return f"{text} ago" if seconds > 0 else f"in {text}"
 
 
-def _rough(seconds: float) -> str:
-    for unit, length in UNITS:
-        if seconds >= length:
-            return f"{int(seconds // length)} {unit}"
-    return "0 s"
+def _rough(seconds: int) -> str:
+    """A time in its largest unit; hours, of which there are few, with minutes."""
+    if 3600 <= seconds < 10 * 3600 and (minutes := seconds // 60 % 60):
+        return f"{seconds // 3600} h {minutes} min"
+    unit, length = next((unit, length) for unit, length in UNITS if seconds >= length)
+    return f"{seconds // max(1, length)} {unit}"
 
 
 def lasted(ms: float) -> str:
@@ -276,14 +278,20 @@ def outcome(row: RunRow, ended: Outcome) -> None:
     )
     say((said, f"bold {style}"), reason)
     if ended.error:
-        kind = f"{ended.error.kind}: " if ended.error.kind not in ("cancelled", "timeout") else ""
         if ended.error.message != row.status.value:
-            say(f"  {kind}{clean(ended.error.message)}")
+            say(f"  {clean(failure(ended.error))}")
     for value, name in ((ended.output, ""), (ended.partial, "what there is of an answer:")):
         if value is not None:
             if name:
                 say((name, "dim"))
             say(whole(value))
+
+
+def failure(error: Failure) -> str:
+    """What went wrong; the kind goes first where the words do not begin with it."""
+    said = error.message
+    plain = error.kind in ("cancelled", "timeout") or said.startswith(error.kind)
+    return said if plain else f"{error.kind}: {said}"
 
 
 def whole(value: object) -> str:
@@ -298,6 +306,6 @@ def how_to_close(ticket: TicketRow) -> str:
     if ticket.kind == "approval":
         return f"approvals approve {ticket.id}"
     schema = msgspec.json.decode(ticket.data).get("schema") or {}
-    if schema.get("type") in (None, "string", "integer", "number", "boolean"):
-        return f"approvals answer {ticket.id} {str(schema.get('type') or 'text').upper()}"
+    if schema.get("type") in EXAMPLES:
+        return f"approvals answer {ticket.id} {EXAMPLES[schema.get('type')]}"
     return f"approvals answer {ticket.id} --input-json '…'"

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from retinue.cli.show import lasted, one_line
+from retinue.cli.show import failure, lasted, one_line
 from retinue.core import events as e
 from retinue.core.delta import Delta
 from retinue.core.outcome import Effect, Usage, Waits
 from retinue.core.target import Target
 
-QUIET_CAUSES = ("submit", "timer", "child", "answer", "resume")
+LOUD_CAUSES = {"crash": "goes on after a crash", "released": "goes on with another worker"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +97,9 @@ class Steps:
                 return self._rest(event, depth, data)
             case e.RunResumed(cause=cause):
                 self.open.pop((run_id, "rest"), None)
-                if cause == "crash":
-                    return [Line(at, depth, "↻", "goes on after a crash", f"attempt {event.attempt}", "yellow")]
-                return [] if cause in QUIET_CAUSES else [Line(at, depth, "↻", "goes on", cause, "dim")]
+                if cause not in LOUD_CAUSES:
+                    return []
+                return [Line(at, depth, "↻", LOUD_CAUSES[cause], f"attempt {event.attempt}", "yellow")]
             case e.TicketOpened() as data:
                 return [Line(at, depth, "?", one_line(data.title or data.call_id), data.ticket_id, "yellow")]
             case e.TicketClosed() as data:
@@ -128,17 +128,19 @@ class Steps:
         took = lasted(event.at - began.at) if began else ""
         if data.ok:
             return Line(event.at, depth, "✓", call_id, _joined(took, "its check found it done" * data.checked), "green")
-        why = one_line(f"{data.error.kind}: {data.error.message}") if data.error else "failed"
+        why = one_line(failure(data.error)) if data.error else "failed"
         if data.unknown:
             return Line(event.at, depth, "?", call_id, "interrupted; nobody can tell whether it took effect", "yellow")
         return Line(event.at, depth, "✗", call_id, _joined(took, why), "red")
 
     def _rest(self, event: e.Event, depth: int, data: e.RunWaiting) -> list[Line]:
-        reasons = {reason for reason in data.reasons if reason is not Waits.CHILDREN}
-        if not reasons:
-            return []
-        what = _resting(reasons)
-        return self._begin(event.run_id, "rest", Open(event.at, depth, what, "", data.until))
+        reasons: set[Waits] = {reason for reason in data.reasons if reason is not Waits.CHILDREN}
+        sleeps = [key for key in self.open if key[0] == event.run_id and key[1].partition("#")[0] == "sleep"]
+        if reasons == {Waits.TIMER} and sleeps:
+            self.open[sleeps[0]] = replace(self.open[sleeps[0]], until=data.until)
+        elif reasons:
+            self.open[(event.run_id, "rest")] = Open(event.at, depth, _resting(reasons), "", data.until)
+        return [Line(event.at, depth, "◦", "paused", "", "yellow")] if Waits.PAUSED in reasons else []
 
 
 def _resting(reasons: set[Waits]) -> str:

@@ -4,52 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from retinue.core.outcome import Durability, Outcome
+from retinue.core.outcome import Outcome
 from retinue.core.target import Target
+from retinue.engine.context import RunContext
+from retinue.engine.description import Describer
 from retinue.errors import UnknownTarget
 
-if TYPE_CHECKING:
-    from retinue.engine.context import RunContext
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Capabilities:
-    """What a platform can do. A request that needs more is refused before anything starts."""
-
-    durability: Durability = Durability.EFFECTS
-    share: bool = False
-    continues: bool = False
-    seed: bool = False
-    steer: bool = False
-    tickets: bool = False
-    client_tools: bool = False
-    files: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Description:
-    """A target as it is declared now: pinned by digest when a run is submitted.
-
-    `requires` is what a worker must be able to load; runs of targets that require the same share one set.
-    """
-
-    definition: Mapping[str, object]
-    requires: Mapping[str, object]
-    max_minutes: float | None = None
-    on_change: str = "fail"
-    durability: Durability | None = None
-
-
-class Runner(Protocol):
+class Runner(Describer, Protocol):
     """Runs targets of one platform. Third parties register theirs with the entry point group `retinue.runners`."""
-
-    platform: str
-    capabilities: Capabilities
-
-    def describe(self, target: Target) -> Description:
-        """The target as it is declared now; UnknownTarget or BadTarget when it cannot run here."""
 
     def can_load(self, requires: Mapping[str, object]) -> bool:
         """Whether this process has what the set names."""

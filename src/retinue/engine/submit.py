@@ -12,7 +12,7 @@ from retinue.core import events as e
 from retinue.core.outcome import Durability
 from retinue.core.target import Target
 from retinue.engine.codec import Codec
-from retinue.engine.runner import Description, Runners
+from retinue.engine.description import Describers, Description
 from retinue.errors import BadInput, NotSupported
 from retinue.ids import new_id
 from retinue.ports.store import NewRun, RunRow, Submit
@@ -73,7 +73,7 @@ def _pin(described: Description) -> Pinned:
 class Submitter:
     """Makes a request into a run that can be stored; refuses what cannot run before anything is."""
 
-    def __init__(self, runners: Runners, codec: Codec) -> None:
+    def __init__(self, runners: Describers, codec: Codec) -> None:
         self._runners, self._codec = runners, codec
 
     def prepare(self, request: Request) -> Submit:

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from retinue.core.outcome import Durability, Effect, Outcome, Reason, Status
 from retinue.core.target import Target
 from retinue.engine.context import Check, ChildHandle, RunContext, failure_of
-from retinue.engine.runner import Capabilities, Description
+from retinue.engine.description import Capabilities, Description
 from retinue.engine.submit import Request, durability_of
 from retinue.errors import BadInput, BadTarget, RuleBroken, UnknownTarget
 

@@ -9,7 +9,7 @@ from retinue.core.messages import text_of
 from retinue.core.outcome import Durability, Outcome, Reason
 from retinue.core.target import Target
 from retinue.engine.context import RunContext
-from retinue.engine.runner import Capabilities, Description
+from retinue.engine.description import Capabilities, Description
 from retinue.errors import BadInput
 from retinue.ports.models import Model, ModelRequest, ModelResponse, Models, Piece
 

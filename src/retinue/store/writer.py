@@ -23,7 +23,8 @@ from retinue.errors import (
 from retinue.ports.clock import Clock
 from retinue.ports.store import Commit, Write
 from retinue.store.transaction import Row, Transaction
-from retinue.store.writes import Batch, execute
+from retinue.store.writes.batch import Batch
+from retinue.store.writes.execute import execute
 
 LARGEST_BATCH = 512
 # What is wrong with the database is wrong for every write: trying each alone would only take longer.

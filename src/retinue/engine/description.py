@@ -1,0 +1,54 @@
+"""What a platform can do, and what a target is as it is declared now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from retinue.core.outcome import Durability
+from retinue.core.target import Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capabilities:
+    """What a platform can do. A request that needs more is refused before anything starts."""
+
+    durability: Durability = Durability.EFFECTS
+    share: bool = False
+    continues: bool = False
+    seed: bool = False
+    steer: bool = False
+    tickets: bool = False
+    client_tools: bool = False
+    files: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Description:
+    """A target as it is declared now: pinned by digest when a run is submitted.
+
+    `requires` is what a worker must be able to load; runs of targets that require the same share one set.
+    """
+
+    definition: Mapping[str, object]
+    requires: Mapping[str, object]
+    max_minutes: float | None = None
+    on_change: str = "fail"
+    durability: Durability | None = None
+
+
+class Describer(Protocol):
+    """The part of a runner that a submit needs."""
+
+    platform: str
+    capabilities: Capabilities
+
+    def describe(self, target: Target) -> Description:
+        """The target as it is declared now; UnknownTarget or BadTarget when it cannot run here."""
+
+
+class Describers(Protocol):
+    """Finds who describes a target."""
+
+    def of(self, target: Target) -> Describer: ...

@@ -1,0 +1,58 @@
+"""Deleting what ended long ago."""
+
+from __future__ import annotations
+
+from retinue.ports.store import (
+    Prune,
+    Pruned,
+)
+from retinue.store import queries
+from retinue.store.transaction import Row, Transaction
+from retinue.store.writes.batch import Batch
+
+
+def prune(batch: Batch, writes: list[Prune]) -> None:
+    for write in writes:
+        batch.settle(write, _prune_trees(batch.tx, write))
+        batch.tx.run(_FORGET_WORKERS, write.before)
+
+
+def _prune_trees(tx: Transaction, write: Prune) -> Pruned:
+    """Who begins a run with one of these as its past holds the tree as we do: it is seen, or sees that all is gone."""
+    sql = "SELECT root.id FROM runs root WHERE root.id {in} ORDER BY root.id{lock}"
+    held = [row[0] for row in tx.run(sql, tx.any(write.root_ids))]
+    sql = f"{queries.OLD} AND root.id {{in}}"
+    going = {row[0] for row in tx.run(sql, write.before, write.before, tx.any(held))}
+    reads = tx.run(_READS, tx.any([row[0] for row in _runs_of(tx, going)])) if going else []
+    while kept := {source for tree, source in reads if source in going and tree not in going}:
+        going -= kept
+    if not going:
+        return Pruned()
+    roots, runs = tx.any(sorted(going)), _runs_of(tx, going)
+    ids = tx.any([row[0] for row in runs])
+    uris = {row[0] for row in tx.run("SELECT uri FROM files WHERE run_id {in}", ids)}
+    tx.run("DELETE FROM events WHERE root_id {in}", roots)
+    for table in ("partials", "signals", "tickets", "files"):
+        tx.run(f"DELETE FROM {table} WHERE run_id {{in}}", ids)
+    tx.run("DELETE FROM runs WHERE id {in}", ids)
+    used = tx.run("SELECT DISTINCT uri FROM files WHERE uri {in}", tx.any(sorted(uris))) if uris else []
+    events = sum(tree_seq for run_id, tree_seq in runs if run_id in going)
+    return Pruned(len(going), len(runs), events, tuple(sorted(uris - {row[0] for row in used})))
+
+
+def _runs_of(tx: Transaction, roots: set[str]) -> list[Row]:
+    sql = (
+        "SELECT id, tree_seq FROM runs WHERE id {in} "
+        "UNION ALL SELECT id, tree_seq FROM runs WHERE root_id {in} AND parent_id IS NOT NULL"
+    )
+    return tx.run(sql, tx.any(sorted(roots)), tx.any(sorted(roots)))
+
+
+_READS = (
+    "SELECT DISTINCT r.root_id, s.root_id FROM runs r JOIN runs s ON s.id = r.source_run_id "
+    "WHERE r.source_run_id {in} AND r.root_id <> s.root_id"
+)
+_FORGET_WORKERS = (
+    "DELETE FROM workers WHERE lease_until < ? AND id NOT IN "
+    "(SELECT worker_id FROM runs WHERE status = 'running' AND worker_id IS NOT NULL)"
+)
