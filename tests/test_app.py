@@ -125,3 +125,39 @@ async def test_to_steer_what_cannot_be_steered_is_refused(app: Retinue, clock: S
     with pytest.raises(NotSupported, match="be steered"):
         await run.steer("to the left")
     assert (await run.row()).signal_seq == 0
+
+
+ECHO_RUNNER = """
+from retinue.core.outcome import Outcome
+from retinue.engine.description import Capabilities, Description
+
+
+class EchoRunner:
+    platform = "local"
+    capabilities = Capabilities()
+
+    def describe(self, target):
+        return Description(definition={"agent": target.name}, requires={"platform": "local", "agent": target.name})
+
+    def can_load(self, requires):
+        return True
+
+    async def run(self, ctx):
+        return Outcome.completed(f"{ctx.run.target} heard {ctx.input}")
+
+    async def cancel(self, ctx):
+        pass
+"""
+
+
+async def test_a_package_that_is_installed_brings_its_own_runner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "echo_runner.py").write_text(ECHO_RUNNER)
+    info = tmp_path / "echo_runner-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: echo-runner\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[retinue.runners]\necho = echo_runner:EchoRunner\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    async with Retinue.open("sqlite://") as app:
+        assert (await app.run("agent:parrot", "hello")).output == "agent:parrot heard hello"
