@@ -151,15 +151,15 @@ asyncio.run(main())
 
 
 async def test_an_old_worker_goes_on_while_the_database_is_upgraded(
-    shared_url: str, tmp_path: Path, next_release: Path
+    bare_url: str, tmp_path: Path, next_release: Path
 ) -> None:
-    async with fleet(shared_url, tmp_path) as workers, Retinue.open(shared_url, worker=False) as app:
+    async with fleet(bare_url, tmp_path) as workers, Retinue.open(bare_url, worker=False) as app:
         run_ids = await submit_many(app, 300, 0.3)
         await workers.start()
         await workers.effects_begun(50)
         upgraded = await asyncio.to_thread(
             subprocess.run,
-            [sys.executable, "-c", OPEN, shared_url],
+            [sys.executable, "-c", OPEN, bare_url],
             env=os.environ | {"PYTHONPATH": str(next_release)},
             capture_output=True,
             text=True,
@@ -172,5 +172,5 @@ async def test_an_old_worker_goes_on_while_the_database_is_upgraded(
         assert tally.unknown == tally.crashed == 0, tally
         print(f"upgraded under an old worker: {tally}")
     with pytest.raises(DatabaseNewer):
-        async with Retinue.open(shared_url):
+        async with Retinue.open(bare_url):
             pass

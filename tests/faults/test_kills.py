@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -54,6 +56,25 @@ async def test_all_are_killed_and_one_starts(shared_url: str, tmp_path: Path) ->
         print(f"all killed: {inside} runs were inside a write; {await check(app, workers, run_ids)}")
 
 
+async def stop_between_commits(url: str, process: asyncio.subprocess.Process) -> None:
+    """A process that sleeps within a transaction on SQLite has the file's lock, and everybody else waits for it."""
+    process.send_signal(signal.SIGSTOP)
+    while url.startswith("sqlite") and _locked(url):
+        process.send_signal(signal.SIGCONT)
+        await asyncio.sleep(0.01)
+        process.send_signal(signal.SIGSTOP)
+
+
+def _locked(url: str) -> bool:
+    with closing(sqlite3.connect(url.removeprefix("sqlite:///"), timeout=1, isolation_level=None)) as connection:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            return True
+        connection.execute("ROLLBACK")
+        return False
+
+
 async def test_a_worker_that_was_stopped_for_longer_than_its_lease_writes_nothing_more(
     shared_url: str, tmp_path: Path
 ) -> None:
@@ -61,7 +82,7 @@ async def test_a_worker_that_was_stopped_for_longer_than_its_lease_writes_nothin
         run_ids = await submit_many(app, 200, 0.6)
         sleeper = await workers.start()
         await workers.effects_begun(50)
-        sleeper.send_signal(signal.SIGSTOP)
+        await stop_between_commits(shared_url, sleeper)
         held = {row.id: row.attempt for row in await rows(app) if row.status == "running"}
         assert held, "inconclusive: it held nothing"
         await workers.start()

@@ -277,9 +277,8 @@ def outcome(row: RunRow, ended: Outcome) -> None:
         "" if ended.reason.value in ("goal", row.status.value) else f" ({ended.reason.replace('_', ' ')}{recovered})"
     )
     say((said, f"bold {style}"), reason)
-    if ended.error:
-        if ended.error.message != row.status.value:
-            say(f"  {clean(failure(ended.error))}")
+    if ended.error and ended.error.message != row.status.value:
+        say(f"  {clean(failure(ended.error))}")
     for value, name in ((ended.output, ""), (ended.partial, "what there is of an answer:")):
         if value is not None:
             if name:

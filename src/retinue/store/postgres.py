@@ -22,7 +22,7 @@ RACES = (
 )
 
 # A statement that takes that long is broken, a server that is silent that long is gone.
-_TIMEOUTS = b"SET statement_timeout = '30s'; SET lock_timeout = '10s'; SET idle_in_transaction_session_timeout = '60s'"
+_TIMEOUTS = b"SET statement_timeout = '30s'; SET lock_timeout = '10s'; SET idle_in_transaction_session_timeout = '5s'"
 
 Connection = psycopg.Connection[Row]
 
