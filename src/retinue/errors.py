@@ -2,7 +2,11 @@
 
     RetinueError
     ├── BadInput                what was asked cannot be done as it was said; nothing was stored
-    │   ├── UnknownRun  UnknownTicket  UnknownTarget
+    │   ├── UnknownRun  UnknownTicket  UnknownTarget  UnknownThread  UnknownMessage  BrokenThread
+    │   ├── UnknownModel  KeyMissing    nothing answers to that name; its key is not set
+    │   ├── BadFile  BadAddress     a file or URL that is not taken, and why
+    │   ├── BadSettings             a settings file is wrong, and where
+    │   ├── ThreadBusy              the branch has a run under way, and on_busy is reject
     │   ├── BadTarget           the target exists and is not something that can run
     │   ├── NotStorable         a value that JSON cannot hold
     │   ├── IdempotencyConflict the same key, another request
@@ -17,6 +21,12 @@
     ├── JournalError
     │   ├── Fenced              somebody else has claimed the run: stop at once
     │   └── IllegalEvent        the event cannot follow what is recorded
+    ├── ModelError              a model gave no answer
+    │   ├── ModelRefused            the caller's mistake: neither retried nor counted against the model
+    │   ├── ModelBusy               too many requests, or no quota: later
+    │   ├── ModelUnavailable        it cannot be reached, or says that it is broken
+    │   ├── ModelBroken             its answer makes no sense, or broke off
+    │   └── CircuitOpen             it failed too often just now; nobody asks it for a while
     └── RunError                what the code of a run sees
         ├── StepFailed  ChildFailed  TicketRefused
         ├── OutcomeUnknown      a write step was interrupted and nobody can tell whether it took effect
@@ -83,6 +93,68 @@ class UnknownTarget(BadInput):
     """Nothing answers to {target}: {problem}"""
 
     target: str
+    problem: str
+
+
+class UnknownThread(BadInput):
+    """There is no thread {thread_id}. `retinue threads list` shows those that exist."""
+
+    thread_id: str
+
+
+class UnknownMessage(BadInput):
+    """There is no message {message_id} in thread {thread_id}. `retinue threads show` has those that are there."""
+
+    message_id: str
+    thread_id: str
+
+
+class BrokenThread(BadInput):
+    """The branch of message {message_id} cannot be read: {problem}"""
+
+    message_id: str
+    problem: str
+
+
+class ThreadBusy(BadInput):
+    """Run {run_id} is under way on this branch. Wait for it, or say on_busy queue, interrupt or parallel."""
+
+    run_id: str
+
+
+class UnknownModel(BadInput):
+    """There is no model {name}: {problem}"""
+
+    name: str
+    problem: str
+
+
+class KeyMissing(BadInput):
+    """{name} needs a key: set {variable}, or `api_key` under [providers.{provider}] in retinue.toml."""
+
+    name: str
+    provider: str
+    variable: str
+
+
+class BadFile(BadInput):
+    """{name} cannot be used: {problem}"""
+
+    name: str
+    problem: str
+
+
+class BadAddress(BadInput):
+    """{url} is not fetched: {problem}"""
+
+    url: str
+    problem: str
+
+
+class BadSettings(BadInput):
+    """{where}: {problem}"""
+
+    where: str
     problem: str
 
 
@@ -221,6 +293,39 @@ class IllegalEvent(JournalError):
     seq: int
     type: str
     problem: str
+
+
+class ModelError(RetinueError):
+    """{model} gave no answer: {problem}"""
+
+    model: str
+    problem: str
+
+
+class ModelRefused(ModelError):
+    """{model} refused the request: {problem}"""
+
+
+class ModelBusy(ModelError):
+    """{model} takes no more requests now: {problem}"""
+
+    retry_after: float | None
+
+
+class ModelUnavailable(ModelError):
+    """{model} cannot be reached: {problem}"""
+
+    retry_after: float | None
+
+
+class ModelBroken(ModelError):
+    """{model} gave an answer that makes no sense: {problem}"""
+
+
+class CircuitOpen(ModelError):
+    """{model} failed too often just now and is left alone for {retry_after} s more. The last problem: {problem}"""
+
+    retry_after: int
 
 
 class RunError(RetinueError):

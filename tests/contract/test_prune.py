@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from .steps import Held, draft, gapless, held, new_run, note, queued, renew, sai
 DAY = 24 * 3600
 
 
-async def ended(store: SqlStore, **facts: object) -> Held:
+async def ended(store: SqlStore, **facts: Any) -> Held:
     run = await held(store, **facts)
     await run.work()
     await run.finish()

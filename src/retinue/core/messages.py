@@ -21,11 +21,12 @@ class Text(Part, frozen=True, kw_only=True, tag="text"):
 
 
 class File(Part, frozen=True, kw_only=True, tag="file"):
-    """A stored file."""
+    """A stored file. One that is `required` and cannot be read ends the run; another is replaced by a note."""
 
     uri: str
     media_type: str
     name: str = ""
+    required: bool = False
 
 
 class Data(Part, frozen=True, kw_only=True, tag="data"):

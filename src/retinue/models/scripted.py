@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from retinue.core.messages import AnyPart, Data, Text, text_of
 from retinue.core.outcome import Usage
-from retinue.ports.models import ModelRequest, ModelResponse, Piece
+from retinue.ports.models import ModelRequest, ModelResponse, Piece, Takes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +34,7 @@ class ScriptedModel:
 
     def __init__(self, script: Callable[[ModelRequest], Reply] = echo, name: str = "test") -> None:
         self.name, self._script = name, script
+        self.takes = Takes()
         self.asked = 0
 
     async def ask(self, request: ModelRequest) -> AsyncIterator[Piece | ModelResponse]:
@@ -52,6 +53,9 @@ class ScriptedModel:
         parts: tuple[AnyPart, ...] = (Text(text=text),)
         usage = Usage(calls=1, input_tokens=_tokens(request), output_tokens=len(reply.pieces))
         yield ModelResponse(parts=parts, usage=usage)
+
+    def at_most(self, request: ModelRequest) -> Usage:
+        return Usage(calls=1, input_tokens=_tokens(request), output_tokens=request.settings.max_tokens or 0)
 
 
 def _tokens(request: ModelRequest) -> int:

@@ -1,8 +1,13 @@
-"""Where what is too large for a journal is kept."""
+"""Where bytes are kept, and what a model is shown of the files that people attach."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
+
+from retinue.core.messages import AnyPart, File
+from retinue.ports.models import Takes
 
 
 class Files(Protocol):
@@ -14,3 +19,22 @@ class Files(Protocol):
 
     async def delete(self, uri: str) -> None:
         """Nothing stored refers to it. What was put again a moment ago stays: somebody is about to refer to it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """What stands in a prompt in the place of a file: the file itself with its bytes, text made of it, or a note.
+
+    `problem` says what was lost on the way; it becomes a `warning` event, so nothing is dropped in silence.
+    """
+
+    parts: tuple[AnyPart, ...]
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    problem: str = ""
+
+
+class Attachments(Protocol):
+    """Reads files for a prompt, within the limits of one run. One is made for each run: it reads nothing twice."""
+
+    async def open(self, file: File, takes: Takes) -> Opened:
+        """Raises `BadFile` when a file that is `required` cannot be shown."""
