@@ -13,6 +13,7 @@ from typing import Any, TypedDict, Unpack
 
 from retinue.core.delta import Delta
 from retinue.core.events import Event
+from retinue.core.messages import File
 from retinue.core.outcome import Outcome
 from retinue.core.secrets import Secrets
 from retinue.engine.attempt import Services
@@ -21,16 +22,18 @@ from retinue.engine.hub import Hub
 from retinue.engine.runner import Runner, Runners
 from retinue.engine.submit import Request, Submitter, durability_of
 from retinue.engine.worker import LEASE_SECONDS, Worker
+from retinue.errors import BadInput
 from retinue.files.local import LocalFiles, MemoryFiles
 from retinue.models.names import ModelNames
 from retinue.ports.bus import Bus
 from retinue.ports.clock import Clock, SystemClock
-from retinue.ports.files import Files
-from retinue.ports.models import Model
+from retinue.ports.files import Files, Opened
+from retinue.ports.models import Model, Takes
 from retinue.ports.store import RunRow, Store, TicketRow
 from retinue.runners.function import FunctionRunner, target_of
 from retinue.runners.model import ModelRunner
-from retinue.service import Service
+from retinue.service import OnBusy, Say, Service
+from retinue.service.threads import parts_of
 from retinue.store.sql import open_store, schema_found
 from retinue.store.writer import Checkpoint
 
@@ -47,7 +50,11 @@ class RunOptions(TypedDict, total=False):
     start_at: int | None
     expires_at: int | None
     max_minutes: float | None
+    max_cost_usd: float | None
     durability: str | None
+    thread: str | None
+    parent: str | None
+    on_busy: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +138,10 @@ class Retinue:
         store = await open_store(url, clock, checkpoint)
         hub = Hub(store, clock)
         bus = _bus(url, store, hub)
-        codec = Codec(Secrets(secrets), files or _files_of(url))
+        files = files or _files_of(url)
+        codec = Codec(Secrets(secrets), files)
         known = _runners(ModelNames(models), runners)
-        services = Services(store, hub, codec, clock, known, Submitter(known, codec))
+        services = Services(store, hub, codec, clock, known, Submitter(known, codec), files, lambda: _Plain(files))
         a_worker = Worker(services, concurrency=concurrency, owner_limit=owner_limit, lease=lease)
         app = Retinue(Service(services, a_worker), a_worker, services)
         try:
@@ -168,14 +176,24 @@ class Retinue:
     async def submit(
         self, target: str | Callable[..., Awaitable[Any]], input: object = None, **options: Unpack[RunOptions]
     ) -> Run:
-        """Store a queued run; it is on disk when this returns. `target` is a name, or a durable function itself."""
-        return Run(await self.service.submit(_request(target, input, options)), self.service)
+        """Store a queued run; it is on disk when this returns. `target` is a name, or a durable function itself.
+
+        A function is in a thread only when one is named; every other target answers in one, in a new one unless named.
+        """
+        request = _request(target, input, options)
+        if not _in_thread(request.target, options):
+            return Run(await self.service.submit(request), self.service)
+        said = await self.service.threads.say(_say(request, input, options))
+        return Run(said.answers[0].run_id, self.service)
 
     async def run(
         self, target: str | Callable[..., Awaitable[Any]], input: object = None, **options: Unpack[RunOptions]
     ) -> Outcome:
         """Submit and wait."""
-        return await self.service.run_to_end(_request(target, input, options))
+        request = _request(target, input, options)
+        if not _in_thread(request.target, options):
+            return await self.service.run_to_end(request)
+        return await (await self.submit(target, input, **options)).outcome()
 
     def get(self, run_id: str) -> Run:
         """A run by its id."""
@@ -219,13 +237,40 @@ def _request(target: str | Callable[..., Awaitable[Any]], input: object, options
         start_at=options.get("start_at"),
         expires_at=options.get("expires_at"),
         max_minutes=options.get("max_minutes"),
+        max_cost_usd=options.get("max_cost_usd"),
         durability=durability_of(durability),
+    )
+
+
+def _in_thread(target: str, options: RunOptions) -> bool:
+    return options.get("thread") is not None or not target.startswith("function:")
+
+
+def _say(request: Request, input: object, options: RunOptions) -> Say:
+    on_busy = options.get("on_busy", OnBusy.QUEUE.value)
+    if on_busy not in set(OnBusy):
+        raise BadInput(problem=f"on_busy is one of {', '.join(OnBusy)}, not {on_busy!r}.")
+    return Say(
+        targets=(request.target,),
+        parts=parts_of(input),
+        thread_id=options.get("thread"),
+        parent_id=options.get("parent"),
+        on_busy=OnBusy(on_busy),
+        request=request,
     )
 
 
 async def look_at(url: str) -> tuple[str | None, str]:
     """The schema of a database (None if there is none yet) and that of this release. Creates and changes nothing."""
     return await asyncio.to_thread(schema_found, url)
+
+
+class _Plain:
+    def __init__(self, files: Files) -> None:
+        self._files = files
+
+    async def open(self, file: File, takes: Takes) -> Opened:
+        return Opened(parts=(file,), files={file.uri: await self._files.get(file.uri)})
 
 
 def default_url() -> str:

@@ -280,7 +280,8 @@ async def test_a_waiting_reader_costs_little_memory(desk: Desk) -> None:
     await asyncio.gather(*(stream.aclose() for stream in streams))  # type: ignore[attr-defined]
 
 
-async def test_what_is_live_is_read_from_the_ring(desk: Desk) -> None:
+async def test_what_is_live_is_read_from_the_ring(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("retinue.engine.hub.POLL_SECONDS", 3600)
     run = await held(desk.store)
     readers = [desk.read(run.id, tree=tree) for tree in (False, True) for _ in range(20)]
     await until(lambda: all(len(reader.seen) == 2 for reader in readers))

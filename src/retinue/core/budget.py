@@ -6,6 +6,9 @@ from dataclasses import dataclass, replace
 
 from retinue.core.outcome import Reason, Usage
 
+MICROS = 1_000_000
+"""Money is stored in millionths of a dollar, so that sums are exact."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:

@@ -41,6 +41,8 @@ class RunQueued(EventData):
     expires_at: int | None = None
     parent_id: str | None = None
     call_id: str | None = None
+    thread_id: str | None = None
+    message_id: str | None = None
     source_run_id: str | None = None
     source_seq: int | None = None
 
@@ -103,6 +105,8 @@ class TurnStarted(EventData):
     tools: tuple[str, ...] = ()
     settings: dict[str, object] | None = None
     instructions: str | None = None
+    messages: int = 0
+    characters: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +146,7 @@ class ModelRetried(EventData):
     try_: int
     error: Failure
     delay_ms: int = 0
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

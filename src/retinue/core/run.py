@@ -15,6 +15,8 @@ from retinue.core.messages import Data, Message, Text, ToolCall, ToolResult
 from retinue.core.outcome import Effect, Failure, Outcome, Reason, Status, Usage, Waits
 from retinue.errors import IllegalEvent
 
+CHARACTERS_OF_A_TOKEN = 4
+
 
 @dataclass(slots=True)
 class Call:
@@ -92,6 +94,8 @@ class RunState:
     open_children: dict[str, Child] = field(default_factory=dict)
     messages: list[Message] = field(default_factory=list)
     hints: list[str] = field(default_factory=list)
+    prompt_characters: int = 0
+    warned: set[tuple[str, str]] = field(default_factory=set)
 
     @property
     def begun(self) -> bool:
@@ -159,6 +163,8 @@ def _queued(state: RunState, event: e.Event, data: e.RunQueued, refuse: _Refusal
     if state.queued is not None:
         refuse("the run is queued already.")
     state.status, state.queued, state.definition = Status.QUEUED, data, data.definition
+    if data.message_id is not None:
+        return  # what it answers is in its thread
     if isinstance(data.input, str):
         state.messages.append(Message(role="user", parts=(Text(text=data.input),)))
     elif data.input is not None:
@@ -233,6 +239,7 @@ def _turn_started(state: RunState, event: e.Event, data: e.TurnStarted, refuse: 
     if data.turn != state.turn + 1:
         refuse(f"turn {state.turn + 1} was expected.")
     state.turn, state.try_, state.turn_open, state.broken_off = data.turn, 1, True, False
+    state.prompt_characters = data.characters
 
 
 def _in_open_turn(state: RunState, turn: int, try_: int, refuse: _Refusal) -> None:
@@ -352,6 +359,7 @@ def _child_finished(state: RunState, event: e.Event, data: e.ChildFinished, refu
 def _warned(state: RunState, event: e.Event, data: e.Warned, refuse: _Refusal) -> None:
     _take_signal(state, data.signal, refuse)
     state.definition = data.definition or state.definition
+    state.warned.add((data.code, data.message))
 
 
 def _noted(state: RunState, event: e.Event, data: e.EventData, refuse: _Refusal) -> None:
@@ -418,5 +426,10 @@ def closing(state: RunState, cause: str, text: str = "", thinking: str = "") -> 
 
 def interruption(state: RunState, cause: str, text: str, thinking: str) -> e.TurnInterrupted:
     """The open turn broke off; what it cost is estimated, since nobody said."""
-    lost = Usage(calls=1, output_tokens=(len(text) + len(thinking)) // 4, estimated=True)
+    lost = Usage(
+        calls=1,
+        input_tokens=state.prompt_characters // CHARACTERS_OF_A_TOKEN,
+        output_tokens=(len(text) + len(thinking)) // CHARACTERS_OF_A_TOKEN,
+        estimated=True,
+    )
     return e.TurnInterrupted(turn=state.turn, try_=state.try_, cause=cause, text=text, thinking=thinking, usage=lost)

@@ -11,8 +11,9 @@ import msgspec
 
 from retinue.core import events as e
 from retinue.core.outcome import Failure, Outcome, Reason, Status, Waits
-from retinue.core.run import RunState, closing, fold, interruption, outcome_in
+from retinue.core.run import RunState, closing, fold, interruption
 from retinue.core.target import Target
+from retinue.core.thread import answer_parts
 from retinue.engine.codec import Codec
 from retinue.engine.context import RunContext, failure_of
 from retinue.engine.gate import Gate
@@ -39,6 +40,7 @@ from retinue.errors import (
     Unwind,
 )
 from retinue.ports.clock import Clock, Timer
+from retinue.ports.files import Attachments, Files
 from retinue.ports.store import Append, Claimed, LetGo, SignalRow, Store
 
 log = logging.getLogger("retinue")
@@ -58,6 +60,8 @@ class Services:
     clock: Clock
     runners: Runners
     submitter: Submitter
+    files: Files
+    attachments: Callable[[], Attachments]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +161,10 @@ class Attempt:
             speech=speech,
             clock=self._services.clock,
             submitter=self._services.submitter,
-            read_outcome=self._outcome_of,
+            store=self._services.store,
+            codec=self._services.codec,
+            attachments=self._services.attachments(),
+            deadline=self._deadline,
         )
         abandon = False
         try:
@@ -422,7 +429,10 @@ class Attempt:
             active_ms=self._active_ms(),
             signal=self._last_taken(),
         )
-        await self._journal.finish(finished, cancel_children=bool(state.open_children))
+        answer = None
+        if self.row.message_id:
+            answer = self._services.codec.encode_parts(answer_parts(finished.output, finished.partial))
+        await self._journal.finish(finished, cancel_children=bool(state.open_children), answer=answer)
         self.rest = outcome.status.value
 
     async def _let_go(self) -> None:
@@ -438,10 +448,6 @@ class Attempt:
             await runner.cancel(self._context)
         except Exception:
             log.exception("run %s: cleaning up elsewhere failed", self.row.id)
-
-    async def _outcome_of(self, run_id: str) -> Outcome:
-        """How another run ended, from its last event."""
-        return await read_outcome(self._services.store, self._services.codec, run_id)
 
     # Signals
 
@@ -544,6 +550,16 @@ class Attempt:
             return self._active_before
         return self._active_before + max(0, self._services.clock.now_ms() - self._active_since)
 
+    def _deadline(self) -> int | None:
+        """When it will be stopped, if it goes on without waiting."""
+        queued, ends = self._state.queued, []
+        if self.row.expires_at is not None:
+            ends.append(self.row.expires_at)
+        if queued and queued.max_minutes is not None:
+            left = int(queued.max_minutes * 60_000) - self._active_ms()
+            ends.append(self._services.clock.now_ms() + left)
+        return min(ends, default=None)
+
     def _leave(self) -> None:
         """The code is being left: it sees no more signals."""
         self._seen_by_code = self._signals_seen
@@ -565,16 +581,3 @@ def _timed_out(why: str) -> Outcome:
 
 def _said_by(said: dict[str, str]) -> Failure:
     return Failure(kind="cancelled", message=said.get("message") or "cancelled")
-
-
-async def read_outcome(store: Store, codec: Codec, run_id: str) -> Outcome:
-    """How a run ended, from its last event."""
-    last = await store.last_event(run_id)
-    assert last
-    return outcome_of(await codec.used(last))
-
-
-def outcome_of(last: e.Event) -> Outcome:
-    """What the last event of a run says."""
-    assert isinstance(last.data, e.RunFinished)
-    return outcome_in(last.data)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 import msgspec
 
 from retinue.core import events as e
+from retinue.core.messages import AnyPart
 from retinue.core.secrets import Secrets
+from retinue.core.thread import decode_parts
 from retinue.ports.files import Files
 from retinue.ports.store import Draft, Recorded
 
@@ -25,6 +27,18 @@ class Codec:
 
     def encode(self, data: e.EventData) -> Draft:
         return Draft(data, self._secrets.hide(e.encode(data)).decode())
+
+    def encode_parts(self, parts: Sequence[AnyPart]) -> str:
+        """Parts of a message as they are stored."""
+        return self._secrets.hide(e.encode_json(parts, "The message")).decode()
+
+    def parts_used(self, stored: str) -> tuple[AnyPart, ...]:
+        """Parts of a message with their secrets, for who answers it."""
+        return decode_parts(self._secrets.restore(stored.encode()))
+
+    def parts_shown(self, stored: str) -> tuple[AnyPart, ...]:
+        """Parts of a message as people may see them."""
+        return decode_parts(self._secrets.show(stored.encode()))
 
     async def store_large(self, draft: Draft) -> tuple[Draft, tuple[str, int] | None]:
         """The draft as it is, or one that refers to a file with its data."""

@@ -18,12 +18,16 @@ from typing import Any
 import msgspec
 
 from retinue.core import events as e
+from retinue.core.budget import MICROS
 from retinue.core.outcome import Effect, Failure, Outcome, Status, Waits
 from retinue.core.run import Call, Child, RunState, Ticket
+from retinue.core.thread import ThreadMessage
 from retinue.engine.answers import wrong_schema
+from retinue.engine.codec import Codec
 from retinue.engine.gate import Gate
 from retinue.engine.journal import Journal
-from retinue.engine.past import Past
+from retinue.engine.past import Past, read_outcome
+from retinue.engine.prompt import Prompt, branch_of, prompt_of
 from retinue.engine.speech import Speech
 from retinue.engine.submit import Request, Submitter
 from retinue.errors import (
@@ -38,7 +42,9 @@ from retinue.errors import (
 )
 from retinue.ids import new_id
 from retinue.ports.clock import Clock
-from retinue.ports.store import RunRow
+from retinue.ports.files import Attachments
+from retinue.ports.models import Takes
+from retinue.ports.store import Reserve, RunRow, Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +105,16 @@ class RunContext:
         speech: Speech,
         clock: Clock,
         submitter: Submitter,
-        read_outcome: Callable[[str], Awaitable[Outcome]],
+        store: Store,
+        codec: Codec,
+        attachments: Attachments,
+        deadline: Callable[[], int | None],
     ) -> None:
         assert state.queued
         self.run, self.state, self.input = row, state, state.queued.input
         self.speech, self.gate = speech, gate
         self._past, self._journal, self._clock, self._submitter = past, journal, clock, submitter
-        self._read_outcome = read_outcome
+        self._store, self._codec, self._attachments, self._deadline = store, codec, attachments, deadline
         self._under_way: set[str] = set()
         self.held = False
         self.broken: RuleBroken | None = None
@@ -126,6 +135,40 @@ class RunContext:
     def stream(self, text: str, kind: str = "text") -> None:
         """Let readers see what the open turn says."""
         self.speech.say(kind, text)
+
+    # What it is asked
+
+    @property
+    def deadline(self) -> int | None:
+        """When the run is stopped, by the engine's clock, if it goes on without waiting."""
+        return self._deadline()
+
+    async def history(self) -> list[ThreadMessage]:
+        """What was said on the branch before this run's answer, from the beginning on."""
+        if self.run.message_id is None:
+            return []
+        message_id = self.run.message_id
+        rows = await self._journal.outlast(lambda _: self._store.branch(message_id))
+        return branch_of(rows, self._codec, message_id)[:-1]
+
+    async def prompt(self, takes: Takes) -> Prompt:
+        """The branch as a model can take it, then what this run has said and heard itself."""
+        history = await self.history()
+        prompt = await prompt_of(history, self.run.target, takes, self._attachments)
+        prompt.messages = [*prompt.messages, *self.state.messages]
+        self.note(*(data for data in prompt.warnings if (data.code, data.message) not in self.state.warned))
+        return prompt
+
+    # Money
+
+    async def reserve(self, usd: float, *, keep: float = 0.0) -> bool:
+        """Put money aside for a call. False when the tree's purse has not as much, or would have less than `keep`."""
+        if self.run.purse_limit is None:
+            return True
+        write = Reserve(
+            run_id=self.run.id, attempt=self.run.attempt, micros=round(usd * MICROS), keep=round(keep * MICROS)
+        )
+        return await self._journal.outlast(lambda _: self._store.reserve(write))
 
     # Steps
 
@@ -316,7 +359,7 @@ class RunContext:
     async def child_outcome(self, call_id: str) -> Outcome:
         """Wait for a child; give how it ended."""
         child = await self._child_end(call_id)
-        return await self._journal.outlast(lambda _: self._read_outcome(child.run_id))
+        return await self._journal.outlast(lambda _: read_outcome(self._store, self._codec, child.run_id))
 
     async def _child_end(self, call_id: str) -> Child:
         """Wait until a child has ended: a foreground one in memory for a while, then parked."""

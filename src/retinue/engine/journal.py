@@ -89,12 +89,12 @@ class Journal:
                 await self._append()
             return parked
 
-    async def finish(self, finished: e.RunFinished, *, cancel_children: bool) -> None:
-        """End the run, with what is noted, in one transaction."""
+    async def finish(self, finished: e.RunFinished, *, cancel_children: bool, answer: str | None = None) -> None:
+        """End the run, with what is noted and the parts of the message that it answers with, in one transaction."""
         async with self._turn:
             if self.error:
                 raise Lost
-            await self._append(self._codec.encode(finished), cancel_children=cancel_children)
+            await self._append(self._codec.encode(finished), cancel_children=cancel_children, answer=answer)
             self._apply(finished)
 
     async def close(self, *, abandon: bool) -> None:
@@ -125,7 +125,14 @@ class Journal:
                 with suppress(Lost):  # whoever waits, or writes next, is told
                     await self._append()
 
-    async def _append(self, last: Draft | None = None, *, signal_seen: int = 0, cancel_children: bool = False) -> bool:
+    async def _append(
+        self,
+        last: Draft | None = None,
+        *,
+        signal_seen: int = 0,
+        cancel_children: bool = False,
+        answer: str | None = None,
+    ) -> bool:
         """Put what is noted on disk, and `last` with it. False when a signal forbade a park: nothing was written."""
         while self._drafts or last:
             # Taken before the first await: what is noted meanwhile goes into the next append.
@@ -144,6 +151,7 @@ class Journal:
                 files=tuple(files),
                 signal_seen=signal_seen,
                 cancel_children=cancel_children,
+                answer=answer,
             )
             if not await self._send(write):
                 self._drafts, self._children = drafts + self._drafts, children + self._children

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from retinue.core.run import Call, Child, RunState, Ticket
+from retinue.core import events as e
+from retinue.core.outcome import Outcome
+from retinue.core.run import Call, Child, RunState, Ticket, outcome_in
 from retinue.engine.codec import Codec
 from retinue.errors import UnknownRun
 from retinue.ports.store import RunRow, Store
@@ -56,3 +58,16 @@ async def read_past(store: Store, codec: Codec, row: RunRow) -> Past:
             raise UnknownRun(run_id=source)
         source, upto = before.source_run_id, before.source_seq
     return Past(tuple(states))
+
+
+async def read_outcome(store: Store, codec: Codec, run_id: str) -> Outcome:
+    """How a run ended, from its last event."""
+    last = await store.last_event(run_id)
+    assert last
+    return outcome_of(await codec.used(last))
+
+
+def outcome_of(last: e.Event) -> Outcome:
+    """What the last event of a run says."""
+    assert isinstance(last.data, e.RunFinished)
+    return outcome_in(last.data)

@@ -9,6 +9,7 @@ from functools import lru_cache
 import msgspec
 
 from retinue.core import events as e
+from retinue.core.budget import MICROS
 from retinue.core.outcome import Durability
 from retinue.core.target import Target
 from retinue.engine.codec import Codec
@@ -31,6 +32,9 @@ class Request:
     expires_at: int | None = None
     max_minutes: float | None = None
     durability: Durability | None = None
+    max_cost_usd: float | None = None
+    thread_id: str | None = None
+    message_id: str | None = None
     source_run_id: str | None = None
     source_seq: int | None = None
 
@@ -95,6 +99,8 @@ class Submitter:
         max_minutes = request.max_minutes if request.max_minutes is not None else described.max_minutes
         if max_minutes is not None and max_minutes <= 0:
             raise BadInput(problem=f"max_minutes must be more than 0, not {max_minutes}.")
+        if request.max_cost_usd is not None and request.max_cost_usd <= 0:
+            raise BadInput(problem=f"max_cost_usd must be more than 0, not {request.max_cost_usd}.")
         pinned = _pin(described)
         queued = e.RunQueued(
             target=str(target),
@@ -106,6 +112,8 @@ class Submitter:
             expires_at=request.expires_at,
             parent_id=parent.id if parent else None,
             call_id=call_id,
+            thread_id=request.thread_id,
+            message_id=request.message_id,
             source_run_id=request.source_run_id,
             source_seq=request.source_seq,
         )
@@ -117,6 +125,8 @@ class Submitter:
             call_id=call_id,
             depth=parent.depth + 1 if parent else 0,
             owner=parent.owner if parent else request.owner,
+            thread_id=request.thread_id,
+            message_id=request.message_id,
             target=str(target),
             definition=pinned.definition_digest,
             requires=pinned.requires_digest,
@@ -128,9 +138,17 @@ class Submitter:
             source_seq=request.source_seq,
             idempotency_key=request.idempotency_key,
             request_digest=digest_of([str(target), encoded.encoded]) if request.idempotency_key else None,
+            purse_limit=_purse_limit(request, parent),
             queued=encoded,
         )
         return Submit(run=run, requirement=pinned.requires, definition=pinned.definition)
+
+
+def _purse_limit(request: Request, parent: RunRow | None) -> int | None:
+    """One purse for a tree: a run below has its root's."""
+    if parent:
+        return parent.purse_limit
+    return None if request.max_cost_usd is None else round(request.max_cost_usd * MICROS)
 
 
 async def store_large(codec: Codec, submit: Submit) -> Submit:

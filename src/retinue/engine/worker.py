@@ -16,6 +16,7 @@ import msgspec
 
 from retinue.engine.attempt import Attempt, Services
 from retinue.engine.hub import TICK_SECONDS
+from retinue.engine.purge import purge
 from retinue.errors import RetinueError, StoreClosed, StoreError
 from retinue.ids import new_id
 from retinue.ports.store import Claim, Claimed, LetGo, Renew, WakeDue, WorkerDied, WorkerRow
@@ -236,11 +237,13 @@ class Worker:
         return await self._services.store.renew(Renew(worker=row, lease_ms=int(self._lease * 1000)))
 
     async def duty(self) -> None:
-        """Wake what waits for a time, end what has expired, free what dead neighbours hold."""
+        """Wake what waits for a time, end what has expired, take away what was deleted, free what the dead hold."""
         store = self._services.store
         await store.wake_due(WakeDue())
         for run_id in await store.expired():
             await self.end(run_id)
+        for thread_id in await store.dropped():
+            await purge(store, self._services.codec, thread_id)
         for worker in await store.workers():
             if worker.lease_until and worker.id != self.id and is_dead(worker, self.row):
                 await store.worker_died(WorkerDied(worker_id=worker.id))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from retinue.core.messages import AnyPart, Data, Text, text_of
 from retinue.core.outcome import Usage
-from retinue.ports.models import ModelRequest, ModelResponse, Piece, Takes
+from retinue.ports.models import ModelRequest, ModelResponse, Piece, Said, Takes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class ScriptedModel:
         self.takes = Takes()
         self.asked = 0
 
-    async def ask(self, request: ModelRequest) -> AsyncIterator[Piece | ModelResponse]:
+    async def ask(self, request: ModelRequest) -> AsyncGenerator[Said, None]:
         self.asked += 1
         reply = self._script(request)
         if reply.thinking:

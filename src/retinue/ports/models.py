@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -112,7 +112,7 @@ class Model(Protocol):
     @property
     def takes(self) -> Takes: ...
 
-    def ask(self, request: ModelRequest) -> AsyncIterator[Said]: ...
+    def ask(self, request: ModelRequest) -> AsyncGenerator[Said, None]: ...
 
     def at_most(self, request: ModelRequest) -> Usage:
         """What the call can use at the most, for a budget: counted input, and `max_tokens` or all it can say."""

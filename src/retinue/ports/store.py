@@ -6,12 +6,13 @@ is refused fails alone and leaves nothing behind.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from retinue.core.delta import OpenTurn
-from retinue.core.events import EventData
+from retinue.core.events import EventData, RunFinished
 from retinue.core.outcome import Status
 
 
@@ -66,6 +67,8 @@ class NewRun:
     source_seq: int | None = None
     idempotency_key: str | None = None
     request_digest: str | None = None
+    after_run_id: str | None = None
+    purse_limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +110,40 @@ class RunRow:
     created_at: int
     started_at: int | None
     finished_at: int | None
+    after_run_id: str | None = None
+    """The run on its branch that it waits for, before anybody may claim it."""
+    purse_limit: int | None = None
+    """What its tree may cost, in millionths of a dollar. The root's row has what was spent and what is held back."""
+    purse_spent: int | None = None
+    purse_held: int | None = None
+    reserved: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadRow:
+    """A conversation."""
+
+    id: str
+    owner: str
+    title: str
+    created_at: int
+    updated_at: int
+    deleted_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRow:
+    """One node of a conversation, its parts as stored. `status` is that of the run that answers with it, if there is
+    one still."""
+
+    id: str
+    thread_id: str
+    parent_id: str | None
+    participant: str
+    parts: str
+    run_id: str | None
+    created_at: int
+    status: Status | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,11 +216,109 @@ class Submit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NewMessage:
+    """A message to be stored, its parts as JSON."""
+
+    id: str
+    parent_id: str | None
+    participant: str
+    parts: str = "[]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A placeholder, and the run that will fill it."""
+
+    message: NewMessage
+    submit: Submit
+
+
+class OnBusy(StrEnum):
+    """What happens when a run is under way on the branch that a new one would continue."""
+
+    QUEUE = "queue"
+    REJECT = "reject"
+    INTERRUPT = "interrupt"
+    PARALLEL = "parallel"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Post:
+    """Say something in a thread, and queue what answers: all of it is stored, or nothing.
+
+    `ahead` are the runs that were under way on the branch, nearest first. Gives the id of the first answer's run, or
+    that of the one with the same key, and the ids and statuses of those that were told to stop.
+    """
+
+    thread_id: str
+    owner: str
+    title: str | None
+    """Of a new thread; None for one that is there."""
+    message: NewMessage | None
+    answers: tuple[Answer, ...]
+    ahead: tuple[str, ...] = ()
+    on_busy: OnBusy = OnBusy.QUEUE
+    files: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Posted:
+    """What came of a post."""
+
+    run_id: str
+    interrupted: Mapping[str, Status] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rename:
+    """Give a thread another title."""
+
+    thread_id: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drop:
+    """Delete a thread for its readers at once, and stop what runs in it. Gives the runs that it reached."""
+
+    thread_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Purge:
+    """Take away what is left of a dropped thread once nothing runs in it; None as long as something does."""
+
+    thread_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keep:
+    """Say that a stored file is somebody's."""
+
+    uri: str
+    holder: str
+    owner: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reserve:
+    """Put money aside for a call, in place of what the run had put aside before. False when the purse has less."""
+
+    run_id: str
+    attempt: int
+    micros: int
+    keep: int = 0
+    """What must be left over afterwards."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Append:
     """Record events of a claimed run, in order, with the children that they start.
 
     `run.waiting` parks the run, unless signals after `signal_seen` are there: then nothing is written and the
-    answer is None. `run.finished` ends it, tells its parent, and with `cancel_children` cancels what still runs below.
+    answer is None. `run.finished` ends it, tells its parent, and with `cancel_children` cancels what still runs below;
+    `answer` are the parts of the message that it answers with.
     `again` says that the write may have been done already: the answer was lost with the connection.
     """
 
@@ -195,7 +330,13 @@ class Append:
     files: tuple[tuple[str, int], ...] = ()
     signal_seen: int = 0
     cancel_children: bool = False
+    answer: str | None = None
     again: bool = False
+
+    @property
+    def ends(self) -> bool:
+        """Whether it is the end of the run."""
+        return bool(self.drafts) and isinstance(self.drafts[-1].data, RunFinished)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -300,7 +441,25 @@ class Pruned:
     files: tuple[str, ...] = ()
 
 
-Write = Submit | Append | Claim | Signal | Cancel | Renew | LetGo | WorkerDied | WakeDue | Speak | Prune
+Write = (
+    Submit
+    | Post
+    | Rename
+    | Drop
+    | Purge
+    | Keep
+    | Reserve
+    | Append
+    | Claim
+    | Signal
+    | Cancel
+    | Renew
+    | LetGo
+    | WorkerDied
+    | WakeDue
+    | Speak
+    | Prune
+)
 
 
 @dataclass(slots=True)
@@ -328,6 +487,12 @@ class Store(Protocol):
     def on_commit(self, listener: Callable[[Commit], None]) -> None: ...
 
     async def submit(self, write: Submit) -> str: ...
+    async def post(self, write: Post) -> Posted: ...
+    async def rename(self, write: Rename) -> None: ...
+    async def drop(self, write: Drop) -> dict[str, Status]: ...
+    async def purge(self, write: Purge) -> Pruned | None: ...
+    async def keep(self, write: Keep) -> None: ...
+    async def reserve(self, write: Reserve) -> bool: ...
     async def append(self, write: Append) -> Appended | None: ...
     async def claim(self, write: Claim) -> list[Claimed]: ...
     async def signal(self, write: Signal) -> int: ...
@@ -353,6 +518,27 @@ class Store(Protocol):
     async def tree(self, root_id: str) -> list[RunRow]: ...
     async def held(self, worker_id: str) -> dict[str, tuple[int, int]]: ...
     async def children(self, parent_id: str) -> list[RunRow]: ...
+    async def thread(self, thread_id: str) -> ThreadRow | None: ...
+    async def threads(self, *, owner: str | None = None, before: int | None = None, limit: int = 50) -> list[ThreadRow]:
+        """Those that something was said in last, first."""
+
+    async def dropped(self) -> list[str]: ...
+    async def message(self, message_id: str) -> MessageRow | None: ...
+    async def messages(self, thread_id: str, after: str = "", limit: int = 500) -> list[MessageRow]: ...
+    async def branch(self, message_id: str) -> list[MessageRow]:
+        """A message and all above it, in no order: as much as there is, also of a thread that is broken."""
+
+    async def latest(self, thread_id: str) -> str | None:
+        """The newest message of a thread."""
+
+    async def live_in(self, thread_id: str) -> list[str]: ...
+    async def saying(self, text: str, *, owner: str | None = None, limit: int = 50) -> list[MessageRow]:
+        """Messages whose stored parts have a text in them, newest first."""
+
+    async def replies(self, message_id: str) -> list[MessageRow]: ...
+    async def holds(self, owner: str, uris: Sequence[str]) -> dict[str, int]:
+        """Which of these files are an owner's, and their sizes."""
+
     async def events(self, run_id: str, after: int = 0, limit: int = 500) -> list[Recorded]: ...
     async def tree_events(self, root_id: str, after: int = 0, limit: int = 500) -> list[Recorded]: ...
     async def last_event(self, run_id: str) -> Recorded | None: ...

@@ -6,19 +6,21 @@ from collections.abc import Mapping
 
 from retinue.core import events as e
 from retinue.core.messages import text_of
-from retinue.core.outcome import Durability, Outcome, Reason
+from retinue.core.outcome import Durability, Failure, Outcome, Reason, Status
 from retinue.core.target import Target
+from retinue.core.thread import characters
 from retinue.engine.context import RunContext
 from retinue.engine.description import Capabilities, Description
-from retinue.errors import BadInput
-from retinue.ports.models import Model, ModelRequest, ModelResponse, Models, Piece
+from retinue.errors import BadInput, ModelError
+from retinue.ports.models import Model, ModelRequest, Models
+from retinue.runners.ask import ask, settled
 
 
 class ModelRunner:
-    """Runs `model:NAME`: asks once; an answer that a crash broke off is asked for again."""
+    """Runs `model:NAME`: asks once, on its branch. An answer that a crash broke off is asked for again."""
 
     platform = "model"
-    capabilities = Capabilities(durability=Durability.EFFECTS)
+    capabilities = Capabilities(durability=Durability.EFFECTS, files=True)
 
     def __init__(self, models: Models) -> None:
         self._models = models
@@ -35,38 +37,43 @@ class ModelRunner:
         return True
 
     async def run(self, ctx: RunContext) -> Outcome:
-        model = self._models.resolve(Target.parse(ctx.run.target).name)
-        last = ctx.state.messages[-1] if ctx.state.messages else None
-        if last is None or last.role != "model":
-            if not ctx.state.turn_open:
-                await ctx.record(e.TurnStarted(turn=ctx.state.turn + 1, model=model.name))
+        if not _answered(ctx):
+            model = self._models.resolve(Target.parse(ctx.run.target).name)
             try:
-                ctx.note(await self._ask(ctx, model))
-            except Exception as error:
-                return Outcome.failed(Reason.PROVIDER_ERROR, type(error).__name__, str(error))
-            last = ctx.state.messages[-1]
-        return Outcome.completed(text_of(last.parts))
+                if refused := await self._turn(ctx, model):
+                    return refused
+            except ModelError as error:
+                return _failed(Reason.PROVIDER_ERROR, error)
+        return Outcome.completed(text_of(ctx.state.messages[-1].parts))
 
-    async def _ask(self, ctx: RunContext, model: Model) -> e.ModelResponded:
-        turn, try_ = ctx.state.turn, ctx.state.try_
-        ctx.speech.begin(turn, try_)
-        response: ModelResponse | None = None
-        async for said in model.ask(ModelRequest(messages=tuple(ctx.state.messages))):
-            match said:
-                case Piece(text=text, kind=kind):
-                    ctx.stream(text, kind)
-                case ModelResponse():
-                    response = said
-        if response is None:
-            raise ConnectionError(f"{model.name} broke its answer off")
-        return e.ModelResponded(
-            turn=turn,
-            try_=try_,
-            parts=response.parts,
-            model=model.name,
-            stop=response.stop,
-            usage=response.usage,
-        )
+    async def _turn(self, ctx: RunContext, model: Model) -> Outcome | None:
+        prompt = await ctx.prompt(model.takes)
+        request = ModelRequest(messages=tuple(prompt.messages), files=prompt.files, deadline=ctx.deadline)
+        at_most = model.at_most(request)
+        if not await ctx.reserve(at_most.cost_usd):
+            ctx.note(e.LimitReached(reason=Reason.BUDGET, limit="max_cost_usd"))
+            problem = f"the call may cost up to {at_most.cost_usd:.4f} USD, and the budget has less left"
+            return Outcome.failed(Reason.BUDGET, "BudgetSpent", problem)
+        if not ctx.state.turn_open:
+            await ctx.record(
+                e.TurnStarted(
+                    turn=ctx.state.turn + 1,
+                    model=model.name,
+                    messages=len(request.messages),
+                    characters=characters(request.messages),
+                )
+            )
+        responded = await ask(ctx, model, request)
+        ctx.note(responded, *([settled(at_most, responded.usage)] if ctx.run.purse_limit is not None else []))
+        return None
 
     async def cancel(self, ctx: RunContext) -> None:
         """Leaving the stream is all that there is to do."""
+
+
+def _answered(ctx: RunContext) -> bool:
+    return bool(ctx.state.messages) and ctx.state.messages[-1].role == "model"
+
+
+def _failed(reason: Reason, error: ModelError) -> Outcome:
+    return Outcome(status=Status.FAILED, reason=reason, error=Failure(kind=type(error).__name__, message=str(error)))

@@ -21,6 +21,9 @@ RACES = (
     psycopg.errors.SerializationFailure,
 )
 
+_LOCK_TREES = """SELECT id FROM runs WHERE id IN (SELECT root_id FROM runs WHERE id {in}
+UNION SELECT id FROM runs WHERE after_run_id {in}) ORDER BY id FOR UPDATE"""
+
 # A statement that takes that long is broken, a server that is silent that long is gone.
 _TIMEOUTS = b"SET statement_timeout = '30s'; SET lock_timeout = '10s'; SET idle_in_transaction_session_timeout = '5s'"
 
@@ -77,10 +80,13 @@ class PostgresTransaction:
     def any(self, values: Sequence[object]) -> object:
         return list(values)
 
-    def lock_trees(self, run_ids: Sequence[str]) -> None:
+    def lock_trees(self, run_ids: Sequence[str], ending: Sequence[str] = ()) -> None:
         if run_ids:
-            sql = "SELECT id FROM runs WHERE id IN (SELECT root_id FROM runs WHERE id {in}) ORDER BY id FOR UPDATE"
-            self.run(sql, list(run_ids))
+            self.run(_LOCK_TREES, list(run_ids), list(ending))
+
+    def lock_threads(self, thread_ids: Sequence[str]) -> None:
+        if thread_ids:
+            self.run("SELECT id FROM threads WHERE id {in} ORDER BY id FOR UPDATE", list(thread_ids))
 
     def serialize(self) -> None:
         self.run("SELECT pg_advisory_xact_lock(?)", CLAIM_LOCK)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from retinue.core.outcome import Status
-from retinue.ports.store import RunRow, TicketRow, WorkerRow
+from retinue.ports.store import MessageRow, RunRow, ThreadRow, TicketRow, WorkerRow
 from retinue.store.transaction import Row
 
 _RUN = ", ".join(RunRow.__dataclass_fields__)
@@ -27,15 +27,17 @@ PARTIALS = (
 TICKET = f"SELECT {', '.join(TicketRow.__dataclass_fields__)} FROM tickets WHERE id = ?"
 WORKERS = f"SELECT {', '.join(WorkerRow.__dataclass_fields__)} FROM workers ORDER BY started_at"
 UNSEEN = (
-    "SELECT digest, data FROM requirements WHERE digest IN (SELECT DISTINCT requires FROM runs "
-    "WHERE status IN ('queued', 'running')) AND NOT (digest {in})"
+    # Each half has its partial index: what has ended costs nothing here either.
+    "SELECT digest, data FROM requirements WHERE digest IN (SELECT requires FROM runs WHERE status = 'queued' "
+    "AND after_run_id IS NULL{tree} UNION SELECT requires FROM runs WHERE status = 'running'{tree}) "
+    "AND NOT (digest {in})"
 )
-UNSEEN_IN_TREE = UNSEEN.replace("'running')", f"'running') AND {IN_TREE.replace('r.', '')}")
 REQUIREMENT = "SELECT data FROM requirements WHERE digest = ?"
 DEFINITION = "SELECT data FROM definitions WHERE digest = ?"
 BUSY = "SELECT worker_id, COUNT(*) FROM runs WHERE status = 'running' GROUP BY worker_id"
 AHEAD = (
-    "SELECT priority, COUNT(*) FROM runs WHERE status = 'queued' AND (due_at <= ? OR due_at = created_at) "
+    "SELECT priority, COUNT(*) FROM runs WHERE status = 'queued' AND after_run_id IS NULL "
+    "AND (due_at <= ? OR due_at = created_at) "
     "AND (priority > ? OR priority = ? AND (due_at < ? OR due_at = ? AND id < ?)) GROUP BY priority"
 )
 OWNER_LOAD = (
@@ -43,7 +45,7 @@ OWNER_LOAD = (
     "(SELECT max_running FROM limits WHERE owner = ?)"
 )
 STATUSES = "SELECT status, COUNT(*) FROM runs GROUP BY status"
-OLDEST_QUEUED = "SELECT MIN(due_at) FROM runs WHERE status = 'queued' AND due_at <= ?"
+OLDEST_QUEUED = "SELECT MIN(due_at) FROM runs WHERE status = 'queued' AND after_run_id IS NULL AND due_at <= ?"
 # A tree goes as a whole, and stays as long as one that stays reads it as its past.
 OLD = """SELECT root.id FROM runs root WHERE root.parent_id IS NULL AND root.finished_at < ? AND NOT EXISTS (
 SELECT 1 FROM runs below WHERE below.root_id = root.id AND below.parent_id IS NOT NULL
@@ -55,6 +57,54 @@ SELECT source FROM reads WHERE tree NOT IN (SELECT id FROM old)
 UNION SELECT reads.source FROM reads JOIN kept ON reads.tree = kept.id
 ) SELECT id FROM old WHERE id NOT IN (SELECT id FROM kept) ORDER BY id DESC"""
 EXPIRED = "SELECT id FROM runs WHERE expires_at <= ? AND status IN ('queued', 'waiting') ORDER BY expires_at LIMIT 1000"
+
+THREAD = f"SELECT {', '.join(ThreadRow.__dataclass_fields__)} FROM threads WHERE id = ? AND deleted_at IS NULL"
+DROPPED = "SELECT id FROM threads WHERE deleted_at IS NOT NULL ORDER BY id LIMIT 100"
+_MESSAGE = "m.id, m.thread_id, m.parent_id, m.participant, m.parts, m.run_id, m.created_at, r.status"
+_MESSAGES = f"SELECT {_MESSAGE} FROM messages m LEFT JOIN runs r ON r.id = m.run_id"
+MESSAGE = f"{_MESSAGES} WHERE m.id = ?"
+MESSAGES = f"{_MESSAGES} WHERE m.thread_id = ? AND m.id > ? ORDER BY m.id LIMIT ?"
+LATEST = "SELECT id FROM messages WHERE thread_id = ? ORDER BY id DESC LIMIT 1"
+# UNION, not UNION ALL: where the thread goes in a circle it ends instead of going round.
+BRANCH = f"""WITH RECURSIVE branch(id, parent_id, thread_id) AS (
+SELECT id, parent_id, thread_id FROM messages WHERE id = ? UNION
+SELECT m.id, m.parent_id, m.thread_id FROM messages m JOIN branch ON m.id = branch.parent_id
+AND m.thread_id = branch.thread_id
+) SELECT {_MESSAGE} FROM branch JOIN messages m ON m.id = branch.id LEFT JOIN runs r ON r.id = m.run_id"""
+RUNS_IN = "SELECT id FROM runs WHERE thread_id = ?"
+LIVE_IN = "SELECT id FROM runs WHERE thread_id = ? AND status IN ('queued', 'running', 'waiting')"
+SAYING = (
+    f"{_MESSAGES} JOIN threads t ON t.id = m.thread_id WHERE t.deleted_at IS NULL "
+    "AND LOWER(m.parts) LIKE ? ESCAPE '!'{owner} ORDER BY m.id DESC LIMIT ?"
+)
+HOLDS = "SELECT uri, MAX(size) FROM files WHERE owner = ? AND uri {in} GROUP BY uri"
+REPLIES = f"{_MESSAGES} WHERE m.parent_id = ? ORDER BY m.id"
+
+
+def message_row(row: Row) -> MessageRow:
+    values = [*row[:-1], Status(row[-1]) if row[-1] else None]
+    return MessageRow(*values)
+
+
+def unseen(*, tree: bool) -> str:
+    """The requirements of queued and running runs, of one tree or of all."""
+    return UNSEEN.replace("{tree}", f" AND {IN_TREE.replace('r.', '')}" if tree else "")
+
+
+def threads(*, owner: str | None, before: int | None, limit: int) -> tuple[str, list[object]]:
+    """Threads, the one that something was said in last first."""
+    tests, params = _tests({"owner = ?": owner, "updated_at < ?": before})
+    where = f"{tests} AND" if tests else " WHERE"
+    columns = ", ".join(ThreadRow.__dataclass_fields__)
+    sql = f"SELECT {columns} FROM threads{where} deleted_at IS NULL ORDER BY updated_at DESC, id DESC LIMIT ?"
+    return sql, [*params, limit]
+
+
+def saying(text: str, *, owner: str | None, limit: int) -> tuple[str, list[object]]:
+    """Messages that have a text somewhere in their parts."""
+    pattern = "".join(f"!{sign}" if sign in "!%_" else sign for sign in text.lower())
+    sql = SAYING.replace("{owner}", "" if owner is None else " AND t.owner = ?")
+    return sql, [f"%{pattern}%", *([] if owner is None else [owner]), limit]
 
 
 def run_row(row: Row) -> RunRow:

@@ -100,6 +100,24 @@ class SqlStore:
     async def submit(self, write: port.Submit) -> str:
         return cast(str, await self._writer.do(write))
 
+    async def post(self, write: port.Post) -> port.Posted:
+        return cast("port.Posted", await self._writer.do(write))
+
+    async def rename(self, write: port.Rename) -> None:
+        await self._writer.do(write)
+
+    async def drop(self, write: port.Drop) -> dict[str, Status]:
+        return cast("dict[str, Status]", await self._writer.do(write))
+
+    async def purge(self, write: port.Purge) -> port.Pruned | None:
+        return cast("port.Pruned | None", await self._writer.do(write))
+
+    async def keep(self, write: port.Keep) -> None:
+        await self._writer.do(write)
+
+    async def reserve(self, write: port.Reserve) -> bool:
+        return cast(bool, await self._writer.do(write))
+
     async def append(self, write: port.Append) -> port.Appended | None:
         return cast("port.Appended | None", await self._writer.do(write))
 
@@ -161,6 +179,46 @@ class SqlStore:
     async def tree(self, root_id: str) -> list[port.RunRow]:
         return [queries.run_row(row) for row in await self._read(queries.TREE, root_id, root_id)]
 
+    async def thread(self, thread_id: str) -> port.ThreadRow | None:
+        rows = await self._read(queries.THREAD, thread_id)
+        return port.ThreadRow(*rows[0]) if rows else None
+
+    async def threads(
+        self, *, owner: str | None = None, before: int | None = None, limit: int = 50
+    ) -> list[port.ThreadRow]:
+        sql, params = queries.threads(owner=owner, before=before, limit=limit)
+        return [port.ThreadRow(*row) for row in await self._read(sql, *params)]
+
+    async def dropped(self) -> list[str]:
+        return [row[0] for row in await self._read(queries.DROPPED)]
+
+    async def message(self, message_id: str) -> port.MessageRow | None:
+        rows = await self._read(queries.MESSAGE, message_id)
+        return queries.message_row(rows[0]) if rows else None
+
+    async def messages(self, thread_id: str, after: str = "", limit: int = 500) -> list[port.MessageRow]:
+        return [queries.message_row(row) for row in await self._read(queries.MESSAGES, thread_id, after, limit)]
+
+    async def branch(self, message_id: str) -> list[port.MessageRow]:
+        return [queries.message_row(row) for row in await self._read(queries.BRANCH, message_id)]
+
+    async def latest(self, thread_id: str) -> str | None:
+        rows = await self._read(queries.LATEST, thread_id)
+        return rows[0][0] if rows else None
+
+    async def live_in(self, thread_id: str) -> list[str]:
+        return [row[0] for row in await self._read(queries.LIVE_IN, thread_id)]
+
+    async def saying(self, text: str, *, owner: str | None = None, limit: int = 50) -> list[port.MessageRow]:
+        sql, params = queries.saying(text, owner=owner, limit=limit)
+        return [queries.message_row(row) for row in await self._read(sql, *params)]
+
+    async def replies(self, message_id: str) -> list[port.MessageRow]:
+        return [queries.message_row(row) for row in await self._read(queries.REPLIES, message_id)]
+
+    async def holds(self, owner: str, uris: Sequence[str]) -> dict[str, int]:
+        return {row[0]: row[1] for row in await self._read(queries.HOLDS, owner, list(uris))}
+
     async def held(self, worker_id: str) -> dict[str, tuple[int, int]]:
         rows = await self._read(queries.HELD, worker_id)
         return {run_id: (attempt, signal_seq) for run_id, attempt, signal_seq in rows}
@@ -195,10 +253,8 @@ class SqlStore:
         return port.TicketRow(*rows[0]) if rows else None
 
     async def unseen_requirements(self, seen: Sequence[str], root_id: str | None = None) -> dict[str, str]:
-        if root_id is None:
-            rows = await self._read(queries.UNSEEN, list(seen))
-        else:
-            rows = await self._read(queries.UNSEEN_IN_TREE, root_id, root_id, list(seen))
+        tree = [root_id] * 4 if root_id else []
+        rows = await self._read(queries.unseen(tree=bool(tree)), *tree, list(seen))
         return {row[0]: row[1] for row in rows}
 
     async def requirement(self, digest: str) -> str | None:

@@ -62,7 +62,10 @@ class SqliteTransaction:
     def any(self, values: Sequence[object]) -> object:
         return msgspec.json.encode(list(values)).decode()
 
-    def lock_trees(self, run_ids: Sequence[str]) -> None:
+    def lock_trees(self, run_ids: Sequence[str], ending: Sequence[str] = ()) -> None:
+        pass
+
+    def lock_threads(self, thread_ids: Sequence[str]) -> None:
         pass
 
     def serialize(self) -> None:

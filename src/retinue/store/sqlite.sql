@@ -22,14 +22,15 @@ CREATE UNIQUE INDEX events_of_tree ON events (root_id, root_seq);
 
 CREATE TABLE files (
     uri TEXT NOT NULL,
-    run_id TEXT NOT NULL,
+    holder TEXT NOT NULL,
+    owner TEXT NOT NULL,
     size BIGINT NOT NULL,
     created_at BIGINT NOT NULL,
-    PRIMARY KEY (uri, run_id)
+    PRIMARY KEY (uri, holder)
 )
  WITHOUT ROWID;
 
-CREATE INDEX files_of_run ON files (run_id);
+CREATE INDEX files_of_holder ON files (holder);
 
 CREATE TABLE limits (
     owner TEXT NOT NULL,
@@ -108,9 +109,16 @@ CREATE TABLE runs (
     created_at BIGINT NOT NULL,
     started_at BIGINT,
     finished_at BIGINT,
+    after_run_id TEXT,
+    purse_limit BIGINT,
+    purse_spent BIGINT,
+    purse_held BIGINT,
+    reserved BIGINT,
     PRIMARY KEY (id)
 )
  WITHOUT ROWID;
+
+CREATE INDEX runs_behind ON runs (after_run_id) WHERE after_run_id IS NOT NULL;
 
 CREATE UNIQUE INDEX runs_by_key ON runs (owner, idempotency_key) WHERE idempotency_key IS NOT NULL;
 
@@ -120,9 +128,11 @@ CREATE INDEX runs_of_root ON runs (root_id) WHERE parent_id IS NOT NULL;
 
 CREATE INDEX runs_of_source ON runs (source_run_id) WHERE source_run_id IS NOT NULL;
 
+CREATE INDEX runs_of_thread ON runs (thread_id) WHERE thread_id IS NOT NULL;
+
 CREATE INDEX runs_of_worker ON runs (worker_id) WHERE status = 'running';
 
-CREATE INDEX runs_to_claim ON runs (priority DESC, due_at, id) WHERE status = 'queued';
+CREATE INDEX runs_to_claim ON runs (priority DESC, due_at, id) WHERE status = 'queued' AND after_run_id IS NULL;
 
 CREATE INDEX runs_to_expire ON runs (expires_at) WHERE expires_at IS NOT NULL AND status IN ('queued', 'running', 'waiting');
 
@@ -143,9 +153,15 @@ CREATE TABLE threads (
     owner TEXT NOT NULL,
     title TEXT NOT NULL,
     created_at BIGINT NOT NULL,
+    updated_at BIGINT NOT NULL,
+    deleted_at BIGINT,
     PRIMARY KEY (id)
 )
  WITHOUT ROWID;
+
+CREATE INDEX threads_by_time ON threads (updated_at);
+
+CREATE INDEX threads_dropped ON threads (id) WHERE deleted_at IS NOT NULL;
 
 CREATE TABLE tickets (
     id TEXT NOT NULL,

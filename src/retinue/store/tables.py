@@ -29,7 +29,12 @@ threads = _table(
     _text("owner"),
     _text("title"),
     _number("created_at"),
+    _number("updated_at"),
+    _number("deleted_at", null=True),
 )
+_dropped = text("deleted_at IS NOT NULL")
+Index("threads_by_time", threads.c.updated_at)
+Index("threads_dropped", threads.c.id, sqlite_where=_dropped, postgresql_where=_dropped)
 
 messages = _table(
     "messages",
@@ -81,9 +86,14 @@ runs = _table(
     _number("created_at"),
     _number("started_at", null=True),
     _number("finished_at", null=True),
+    _text("after_run_id", null=True),
+    _number("purse_limit", null=True),
+    _number("purse_spent", null=True),
+    _number("purse_held", null=True),
+    _number("reserved", null=True),
 )
 # Partial indexes: what has ended costs a claim nothing, however much of it there is.
-_queued = text("status = 'queued'")
+_queued = text("status = 'queued' AND after_run_id IS NULL")
 _timed = text("status = 'waiting' AND wake_at IS NOT NULL")
 _alive = text("expires_at IS NOT NULL AND status IN ('queued', 'running', 'waiting')")
 Index("runs_to_claim", desc(runs.c.priority), runs.c.due_at, runs.c.id, sqlite_where=_queued, postgresql_where=_queued)
@@ -103,6 +113,10 @@ Index(
     sqlite_where=text("parent_id IS NOT NULL"),
     postgresql_where=text("parent_id IS NOT NULL"),
 )
+_behind = text("after_run_id IS NOT NULL")
+Index("runs_behind", runs.c.after_run_id, sqlite_where=_behind, postgresql_where=_behind)
+_spoken = text("thread_id IS NOT NULL")
+Index("runs_of_thread", runs.c.thread_id, sqlite_where=_spoken, postgresql_where=_spoken)
 _again = text("source_run_id IS NOT NULL")
 Index("runs_of_source", runs.c.source_run_id, sqlite_where=_again, postgresql_where=_again)
 Index(
@@ -195,10 +209,11 @@ workers = _table(
 files = _table(
     "files",
     _text("uri", key=True),
-    _text("run_id", key=True),
+    _text("holder", key=True),
+    _text("owner"),
     _number("size"),
     _number("created_at"),
-    Index("files_of_run", "run_id"),
+    Index("files_of_holder", "holder"),
 )
 
 limits = _table("limits", _text("owner", key=True), _number("max_running"))

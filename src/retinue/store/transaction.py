@@ -30,9 +30,12 @@ class Transaction(Protocol):
     def any(self, values: Sequence[object]) -> object:
         """The parameter for `{in}`."""
 
-    def lock_trees(self, run_ids: Sequence[str]) -> None:
-        """Hold the trees of these runs until the end. The root's row is the lock of its tree; taken in order of id,
-        so that no two processes wait for each other."""
+    def lock_trees(self, run_ids: Sequence[str], ending: Sequence[str] = ()) -> None:
+        """Hold the trees of these runs until the end, and of those that wait for one that is `ending`. The root's row
+        is the lock of its tree; taken in order of id, so that no two processes wait for each other."""
+
+    def lock_threads(self, thread_ids: Sequence[str]) -> None:
+        """Hold these threads, in order of id: nothing is said in one that is being deleted. Trees come first."""
 
     def serialize(self) -> None:
         """Let no other process do the same at the same time."""

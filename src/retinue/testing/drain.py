@@ -21,4 +21,4 @@ async def at_rest(app: Retinue) -> bool:
     now = await app.services.store.now()
     queued = await app.services.store.runs(status=Status.QUEUED.value, limit=1000)
     running = await app.services.store.runs(status=Status.RUNNING.value, limit=1)
-    return not running and not any(row.due_at <= now for row in queued)
+    return not running and not any(row.due_at <= now and row.after_run_id is None for row in queued)

@@ -17,6 +17,7 @@ from retinue.ports.store import (
 )
 from retinue.store.transaction import Row, Transaction
 from retinue.store.writes.batch import Batch, as_json
+from retinue.store.writes.purse import settle
 from retinue.store.writes.signals import cancel_below, send
 from retinue.store.writes.submits import FILE_COLUMNS, insert_events, insert_runs
 
@@ -24,7 +25,7 @@ _FENCE = "runs.id = b.id AND runs.attempt = b.attempt AND runs.last_seq = b.last
 _NUMBER = (
     "last_seq = runs.last_seq + b.n, tree_seq = runs.tree_seq + CASE WHEN runs.root_id = runs.id THEN b.n ELSE 0 END"
 )
-_GAVE = "RETURNING runs.id, runs.root_id, runs.tree_seq"
+_GAVE = "RETURNING runs.id, runs.root_id, runs.tree_seq, runs.owner"
 
 _RECORD = f"""WITH b(id, attempt, last, n) AS ({{rows}})
 UPDATE runs SET {_NUMBER} FROM b WHERE {_FENCE} {_GAVE}"""
@@ -36,7 +37,12 @@ FROM b WHERE {_FENCE} AND runs.signal_seq = b.seen {_GAVE}"""
 _FINISH = f"""WITH b(id, attempt, last, n, status, reason, recovered, now) AS ({{rows}})
 UPDATE runs SET {_NUMBER}, status = b.status, reason = b.reason, recovered = b.recovered, finished_at = b.now,
 waits_for = NULL, wake_at = NULL, worker_id = NULL
-FROM b WHERE {_FENCE} {_GAVE}, runs.parent_id, runs.call_id, runs.signal_seq"""
+FROM b WHERE {_FENCE} {_GAVE}, runs.parent_id, runs.call_id, runs.signal_seq, runs.message_id, runs.after_run_id,
+runs.reserved"""
+
+# Whoever waited for a run that had itself to wait goes on waiting for the one before it.
+_FREE = """WITH b(id, after) AS ({rows})
+UPDATE runs SET after_run_id = b.after FROM b WHERE runs.after_run_id = b.id RETURNING runs.id"""
 
 
 def append(batch: Batch, writes: list[Append]) -> None:
@@ -47,7 +53,7 @@ def append(batch: Batch, writes: list[Append]) -> None:
     ends: list[Append] = []
     for write in writes:
         last = write.drafts[-1].data if write.drafts else None
-        (parks if isinstance(last, e.RunWaiting) else ends if isinstance(last, e.RunFinished) else plain).append(write)
+        (parks if isinstance(last, e.RunWaiting) else ends if write.ends else plain).append(write)
     passed: dict[str, Row] = {}
     if plain:
         rows = tx.rows(_RECORD, "id text, attempt int, last bigint, n bigint", [_guard(w) for w in plain])
@@ -79,7 +85,7 @@ def append(batch: Batch, writes: list[Append]) -> None:
         if write.children:
             insert_runs(batch, write.children, {passed[write.run_id][1]: roots[passed[write.run_id][1]]})
             roots[passed[write.run_id][1]] += len(write.children)
-    _project(batch, accepted)
+    _project(batch, accepted, {run_id: row[3] for run_id, row in passed.items()})
     _end(batch, [(w, passed[w.run_id]) for w in ends if w.run_id in passed])
 
 
@@ -170,11 +176,11 @@ def _grow(tx: Transaction, more: Counter[str]) -> dict[str, int]:
     return dict(tx.rows(sql, "id text, n bigint", sorted(more.items())))
 
 
-def _project(batch: Batch, writes: Iterable[Append]) -> None:
-    """Rows that are views of events: tickets, partials, files."""
+def _project(batch: Batch, writes: Iterable[Append], owners: dict[str, str]) -> None:
+    """Rows that are views of events: tickets, partials, files, the purse."""
     tx, opened, closed, said, files = batch.tx, [], [], [], []
     for write in writes:
-        files += [(uri, write.run_id, size, tx.now) for uri, size in write.files]
+        files += [(uri, write.run_id, owners[write.run_id], size, tx.now) for uri, size in write.files]
         for draft in write.drafts:
             match draft.data:
                 case e.TicketOpened() as data:
@@ -188,6 +194,8 @@ def _project(batch: Batch, writes: Iterable[Append]) -> None:
                     closed.append((data.ticket_id, data.decision, tx.now))
                 case e.ModelResponded() | e.TurnInterrupted() | e.ModelRetried():
                     said.append(write.run_id)
+                case e.BudgetSettled() as data:
+                    settle(tx, write.run_id, data.spent_usd)
                 case _:
                     pass
     if opened:
@@ -214,7 +222,7 @@ def _end(batch: Batch, ended: list[tuple[Append, Row]]) -> None:
         return
     tx, told = batch.tx, []
     for write, row in ended:
-        run_id, parent_id, call_id = row[0], row[3], row[4]
+        run_id, parent_id, call_id = row[0], row[4], row[5]
         if parent_id is not None:
             data = write.drafts[-1].data
             assert isinstance(data, e.RunFinished)
@@ -222,6 +230,8 @@ def _end(batch: Batch, ended: list[tuple[Append, Row]]) -> None:
             told.append((parent_id, "child", as_json(said | {"recovered": data.recovered})))
         if write.cancel_children:
             cancel_below(batch, run_id, "{}")
+        if row[9]:
+            settle(tx, run_id, 0.0)
     ids = tx.any([write.run_id for write, _ in ended])
     tx.run(
         "UPDATE tickets SET status = 'closed', decision = 'void', closed_at = ? "
@@ -230,7 +240,24 @@ def _end(batch: Batch, ended: list[tuple[Append, Row]]) -> None:
         ids,
     )
     tx.run("DELETE FROM partials WHERE run_id {in}", ids)
-    if signalled := [row[0] for _, row in ended if row[5]]:
+    if signalled := [row[0] for _, row in ended if row[6]]:
         tx.run("DELETE FROM signals WHERE run_id {in}", tx.any(signalled))
     if told:
         send(batch, told)
+    if answers := [(row[7], write.answer) for write, row in ended if row[7] and write.answer is not None]:
+        sql = "WITH b(id, parts) AS ({rows}) UPDATE messages SET parts = b.parts FROM b WHERE messages.id = b.id"
+        tx.rows(sql, "id text, parts text", answers)
+    _free_branches(batch, {row[0]: row[8] for _, row in ended if row[7]})
+
+
+def _free_branches(batch: Batch, ended: dict[str, str | None]) -> None:
+    """What waited for these runs on their branches may begin."""
+    if not ended:
+        return
+    rows = []
+    for run_id in ended:
+        after = ended[run_id]
+        while after in ended:
+            after = ended[after]
+        rows.append((run_id, after))
+    batch.commit.queued |= bool(batch.tx.rows(_FREE, "id text, after text", rows))

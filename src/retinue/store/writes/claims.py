@@ -21,8 +21,8 @@ from retinue.store.writes.batch import GRACE_OF_CLOCK_MS, Batch
 
 # Who was not delayed (or has begun) is due whatever the clock says: it may have jumped back.
 _QUEUED = """SELECT r.id FROM runs r JOIN runs root ON root.id = r.root_id
-WHERE r.status = 'queued' AND (r.due_at <= ? OR r.due_at = r.created_at) AND r.requires {in}{tree}{owners}
-ORDER BY r.priority DESC, r.due_at, r.id LIMIT ?{lock}"""
+WHERE r.status = 'queued' AND r.after_run_id IS NULL AND (r.due_at <= ? OR r.due_at = r.created_at)
+AND r.requires {in}{tree}{owners} ORDER BY r.priority DESC, r.due_at, r.id LIMIT ?{lock}"""
 
 _LEFT = """SELECT r.id FROM runs r JOIN runs root ON root.id = r.root_id
 WHERE r.status = 'running' AND r.requires {in}{tree} AND r.worker_id IN (SELECT id FROM workers WHERE lease_until < ?)
@@ -30,8 +30,8 @@ ORDER BY r.priority DESC, r.id LIMIT ?{lock}"""
 
 # Found before their trees were held, some may have been taken by somebody else since.
 _STILL = """SELECT id, attempt, owner, parent_id, status FROM runs
-WHERE (status = 'queued' OR status = 'running' AND worker_id IN (SELECT id FROM workers WHERE lease_until < ?))
-AND id {in}"""
+WHERE (status = 'queued' AND after_run_id IS NULL
+OR status = 'running' AND worker_id IN (SELECT id FROM workers WHERE lease_until < ?)) AND id {in}"""
 
 _FULL = """ AND (r.parent_id IS NOT NULL OR r.owner NOT IN (
 SELECT q.owner FROM runs q LEFT JOIN limits l ON l.owner = q.owner

@@ -10,9 +10,15 @@ from retinue.ports.store import (
     Append,
     Cancel,
     Claim,
+    Drop,
+    Keep,
     LetGo,
+    Post,
     Prune,
+    Purge,
+    Rename,
     Renew,
+    Reserve,
     Signal,
     Speak,
     Submit,
@@ -27,8 +33,10 @@ from retinue.store.writes.batch import Batch
 from retinue.store.writes.claims import claim, let_go, renew, worker_died
 from retinue.store.writes.partials import speak
 from retinue.store.writes.prune import prune
+from retinue.store.writes.purse import reserve
 from retinue.store.writes.signals import cancel, signal
 from retinue.store.writes.submits import submit
+from retinue.store.writes.threads import drop, keep, post, purge, rename
 from retinue.store.writes.times import wake_due
 
 
@@ -38,7 +46,8 @@ def execute(tx: Transaction, writes: Sequence[Write]) -> Batch:
     kinds: dict[type[Write], list[Any]] = defaultdict(list)
     for write in writes:
         kinds[type(write)].append(write)
-    tx.lock_trees(sorted({run_id for write in writes for run_id in _touches(tx, write)}))
+    touched = sorted({run_id for write in writes for run_id in _touches(tx, write)})
+    tx.lock_trees(touched, [write.run_id for write in writes if isinstance(write, Append) and write.ends])
     for kind, do in _DO.items():
         if kind in kinds:
             do(batch, kinds[kind])
@@ -47,12 +56,17 @@ def execute(tx: Transaction, writes: Sequence[Write]) -> Batch:
 
 def _touches(tx: Transaction, write: Write) -> Sequence[str]:
     match write:
-        case Append() | Signal() | Cancel() | Speak():
+        case Append() | Signal() | Cancel() | Speak() | Reserve():
             return [write.run_id]
         case Claim():
             return [write.run_id] if write.run_id else []
         case Submit() if write.run.source_run_id:
             return [write.run.source_run_id]
+        case Post():
+            sources = [answer.submit.run.source_run_id for answer in write.answers]
+            return [*write.ahead, *(source for source in sources if source)]
+        case Drop() | Purge():
+            return [row[0] for row in tx.run(queries.RUNS_IN, write.thread_id)]
         case LetGo(run_ids=None):
             return [row[0] for row in tx.run(queries.HELD, write.worker_id)]
         case LetGo():
@@ -63,6 +77,10 @@ def _touches(tx: Transaction, write: Write) -> Sequence[str]:
 
 _DO: dict[type[Write], Callable[[Batch, list[Any]], None]] = {
     Submit: submit,
+    Post: post,
+    Rename: rename,
+    Keep: keep,
+    Reserve: reserve,
     Speak: speak,
     Append: append,
     Signal: signal,
@@ -71,6 +89,8 @@ _DO: dict[type[Write], Callable[[Batch, list[Any]], None]] = {
     WakeDue: wake_due,
     Renew: renew,
     Claim: claim,
+    Drop: drop,
     Prune: prune,
+    Purge: purge,
     LetGo: let_go,  # after claims: a worker that leaves leaves what it has just got, too
 }

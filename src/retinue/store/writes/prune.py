@@ -26,13 +26,17 @@ def _prune_trees(tx: Transaction, write: Prune) -> Pruned:
     reads = tx.run(_READS, tx.any([row[0] for row in _runs_of(tx, going)])) if going else []
     while kept := {source for tree, source in reads if source in going and tree not in going}:
         going -= kept
-    if not going:
-        return Pruned()
+    return delete_trees(tx, going) if going else Pruned()
+
+
+def delete_trees(tx: Transaction, going: set[str], *, and_holder: str | None = None) -> Pruned:
+    """Delete trees with all that is theirs, and the files that `and_holder` holds."""
     roots, runs = tx.any(sorted(going)), _runs_of(tx, going)
     ids = tx.any([row[0] for row in runs])
-    uris = {row[0] for row in tx.run("SELECT uri FROM files WHERE run_id {in}", ids)}
+    holders = tx.any([row[0] for row in runs] + ([and_holder] if and_holder else []))
+    uris = {row[0] for row in tx.run("DELETE FROM files WHERE holder {in} RETURNING uri", holders)}
     tx.run("DELETE FROM events WHERE root_id {in}", roots)
-    for table in ("partials", "signals", "tickets", "files"):
+    for table in ("partials", "signals", "tickets"):
         tx.run(f"DELETE FROM {table} WHERE run_id {{in}}", ids)
     tx.run("DELETE FROM runs WHERE id {in}", ids)
     used = tx.run("SELECT DISTINCT uri FROM files WHERE uri {in}", tx.any(sorted(uris))) if uris else []

@@ -26,7 +26,7 @@ def submit(batch: Batch, writes: list[Submit]) -> None:
     # In one order, so that two processes with the same keys do not wait for each other.
     keyed = [write for write in writes if write.run.idempotency_key]
     for write in sorted(keyed, key=lambda write: (write.run.owner, write.run.idempotency_key)):
-        existing = _same_key(batch.tx, write.run)
+        existing = same_key(batch.tx, write.run)
         if existing is None:
             insert_runs(batch, [write], roots={})
         batch.settle(write, existing or write.run.id)
@@ -44,7 +44,7 @@ def _refuse_lost_sources(batch: Batch, writes: list[Submit]) -> list[Submit]:
     return [write for write in writes if write not in lost]
 
 
-def _same_key(tx: Transaction, run: NewRun) -> str | IdempotencyConflict | None:
+def same_key(tx: Transaction, run: NewRun) -> str | IdempotencyConflict | None:
     """The run that was submitted with the key before, a conflict, or None."""
     found = tx.run(
         "SELECT id, request_digest, created_at FROM runs WHERE owner = ? AND idempotency_key = ?",
@@ -62,14 +62,14 @@ def _same_key(tx: Transaction, run: NewRun) -> str | IdempotencyConflict | None:
     return str(run_id)
 
 
-FILE_COLUMNS = "uri text, run_id text, size bigint, created_at bigint"
+FILE_COLUMNS = "uri text, holder text, owner text, size bigint, created_at bigint"
 
 _NEW_RUN = (
     "id text, root_id text, parent_id text, call_id text, depth int, owner text, thread_id text, message_id text, "
     "target text, definition text, requires text, durability text, priority int, due_at bigint, expires_at bigint, "
     "source_run_id text, source_seq bigint, idempotency_key text, request_digest text, status text, recovered bool, "
     "cause text, cancelled bool, attempt int, crashes int, last_seq bigint, tree_seq bigint, signal_seq bigint, "
-    "created_at bigint"
+    "created_at bigint, after_run_id text, purse_limit bigint"
 )
 
 
@@ -84,13 +84,13 @@ def insert_runs(batch: Batch, submits: Sequence[Submit], roots: dict[str, int]) 
                 *(run.id, run.root_id, run.parent_id, run.call_id, run.depth, run.owner, run.thread_id, run.message_id),
                 *(run.target, run.definition, run.requires, run.durability, run.priority, run.due_at or tx.now),
                 *(run.expires_at, run.source_run_id, run.source_seq, run.idempotency_key, run.request_digest),
-                *("queued", False, "submit", False, 0, 0, 1, 1, 0, tx.now),
+                *("queued", False, "submit", False, 0, 0, 1, 1, 0, tx.now, run.after_run_id, run.purse_limit),
             )
         )
         recorded.append(Recorded(run.id, 1, root_seq, 0, tx.now, run.queued.data.type, run.queued.encoded))
         batch.commit.roots[run.id] = run.root_id
     tx.insert("runs", _NEW_RUN, rows)
-    if files := [(uri, s.run.id, size, tx.now) for s in submits for uri, size in s.files]:
+    if files := [(uri, s.run.id, s.run.owner, size, tx.now) for s in submits for uri, size in s.files]:
         tx.insert("files", FILE_COLUMNS, files, "ON CONFLICT DO NOTHING")
     if wanted := {(s.run.requires, s.requirement) for s in submits if s.requirement}:
         tx.insert("requirements", "digest text, data text", sorted(wanted), "ON CONFLICT DO NOTHING")

@@ -46,7 +46,18 @@ def upgrade() -> None:
 
 
 def _threads() -> None:
-    _table("threads", "id", _text("id"), _text("owner"), _text("title"), _number("created_at"))
+    _table(
+        "threads",
+        "id",
+        _text("id"),
+        _text("owner"),
+        _text("title"),
+        _number("created_at"),
+        _number("updated_at"),
+        _number("deleted_at", null=True),
+    )
+    _index("threads_by_time", "threads", "updated_at")
+    _index("threads_dropped", "threads", "id", where="deleted_at IS NOT NULL")
     _table(
         "messages",
         "id",
@@ -101,13 +112,20 @@ def _runs() -> None:
         _number("created_at"),
         _number("started_at", null=True),
         _number("finished_at", null=True),
+        _text("after_run_id", null=True),
+        _number("purse_limit", null=True),
+        _number("purse_spent", null=True),
+        _number("purse_held", null=True),
+        _number("reserved", null=True),
     )
     alive = "expires_at IS NOT NULL AND status IN ('queued', 'running', 'waiting')"
-    _index("runs_to_claim", "runs", "priority DESC, due_at, id", where="status = 'queued'")
+    _index("runs_to_claim", "runs", "priority DESC, due_at, id", where="status = 'queued' AND after_run_id IS NULL")
     _index("runs_of_worker", "runs", "worker_id", where="status = 'running'")
     _index("runs_to_wake", "runs", "wake_at", where="status = 'waiting' AND wake_at IS NOT NULL")
     _index("runs_to_expire", "runs", "expires_at", where=alive)
     _index("runs_of_parent", "runs", "parent_id, call_id", unique=True, where="parent_id IS NOT NULL")
+    _index("runs_behind", "runs", "after_run_id", where="after_run_id IS NOT NULL")
+    _index("runs_of_thread", "runs", "thread_id", where="thread_id IS NOT NULL")
     _index("runs_of_source", "runs", "source_run_id", where="source_run_id IS NOT NULL")
     _index("runs_by_key", "runs", "owner, idempotency_key", unique=True, where="idempotency_key IS NOT NULL")
     _index("runs_of_root", "runs", "root_id", where="parent_id IS NOT NULL")
@@ -180,6 +198,6 @@ def _rest() -> None:
         _number("owner_limit", null=True),
         _text("loads"),
     )
-    _table("files", "uri run_id", _text("uri"), _text("run_id"), _number("size"), _number("created_at"))
-    _index("files_of_run", "files", "run_id")
+    _table("files", "uri holder", _text("uri"), _text("holder"), _text("owner"), _number("size"), _number("created_at"))
+    _index("files_of_holder", "files", "holder")
     _table("limits", "owner", _text("owner"), _number("max_running"))

@@ -1,33 +1,27 @@
-"""The one API of the system. Every door calls it; it is the only way in."""
+"""Runs: submit them, look at them, talk to them."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 
 import msgspec
 
+from retinue.core.budget import MICROS
 from retinue.core.delta import Delta
 from retinue.core.events import Event, RunQueued, encode_json
 from retinue.core.outcome import Outcome, Status
 from retinue.core.target import Target
 from retinue.engine.answers import wrong_answer
-from retinue.engine.attempt import Services, outcome_of, read_outcome
-from retinue.engine.explain import Because as Because
-from retinue.engine.explain import Explanation as Explanation
-from retinue.engine.explain import Journal as Journal
-from retinue.engine.explain import Life as Life
-from retinue.engine.explain import WorkerView as WorkerView
-from retinue.engine.explain import explain, read_journal, views_of_workers
+from retinue.engine.attempt import Services
+from retinue.engine.explain import Explanation, Journal, WorkerView, explain, read_journal, views_of_workers
 from retinue.engine.follow import Follower
+from retinue.engine.past import outcome_of, read_outcome
 from retinue.engine.submit import Request, store_large
 from retinue.engine.worker import Worker
 from retinue.errors import AmbiguousId, BadInput, NotSupported, TicketEnded, UnknownRun, UnknownTicket
-from retinue.ports.store import Cancel, Prune, Recorded, Signal, Submit
-from retinue.ports.store import Pruned as Pruned
-from retinue.ports.store import RunRow as RunRow
-from retinue.ports.store import Stats as Stats
-from retinue.ports.store import TicketRow as TicketRow
+from retinue.ports.store import Cancel, Prune, Pruned, Recorded, RunRow, Signal, Stats, Submit, TicketRow
+from retinue.service.threads import Threads
 
 LOOK_FOR_END = 0.25
 MOST_ALIKE = 5
@@ -41,6 +35,7 @@ class Service:
         self._services, self._store, self._worker = services, services.store, worker
         self._follower = Follower(services.store, services.hub, services.codec)
         self._registered = False
+        self.threads = Threads(services, worker, self._end_idle)
 
     # Submitting
 
@@ -77,11 +72,12 @@ class Service:
             owner=row.owner,
             priority=row.priority,
             max_minutes=queued.max_minutes,
+            max_cost_usd=None if row.purse_limit is None else row.purse_limit / MICROS,
             source_run_id=row.id,
             source_seq=seq,
             idempotency_key=idempotency_key,
         )
-        return await self.submit(request)
+        return await (self.threads.again(row, request) if row.message_id else self.submit(request))
 
     # Looking
 
@@ -200,7 +196,9 @@ class Service:
     async def cancel(self, run_id: str, *, message: str = "", by: str = "") -> None:
         """Stop a run and all that runs below it. What runs is told; what does not run is ended here, deepest first."""
         data = encode_json({"message": message, "by": by}, "The message").decode()
-        reached = await self._store.cancel(Cancel(run_id=run_id, data=data))
+        await self._end_idle(await self._store.cancel(Cancel(run_id=run_id, data=data)))
+
+    async def _end_idle(self, reached: Mapping[str, Status]) -> None:
         for below, status in sorted(reached.items(), reverse=True):
             if status is not Status.RUNNING:
                 await self._end(below)

@@ -1,0 +1,80 @@
+"""Asking a model in the open turn: what it says goes to readers as it comes, tries that failed go on record."""
+
+from __future__ import annotations
+
+import time
+from contextlib import aclosing
+
+from retinue.core import events as e
+from retinue.core.outcome import Usage
+from retinue.engine.context import RunContext
+from retinue.errors import ModelBroken, RetinueError
+from retinue.ports.models import Model, ModelRequest, ModelResponse, Piece, Retry
+
+
+async def ask(ctx: RunContext, model: Model, request: ModelRequest) -> e.ModelResponded:
+    """Ask until there is a whole answer; leaving this stops the answer at its source. Raises `ModelError`."""
+    answer = _Answer(ctx)
+    try:
+        async with aclosing(model.ask(request)) as saying:
+            async for said in saying:
+                answer.take(said)
+    except RetinueError:
+        raise
+    except Exception as error:  # however it fails, it is the model that failed
+        raise ModelBroken(model=model.name, problem=f"{type(error).__name__}: {error}") from error
+    return answer.responded(model.name)
+
+
+class _Answer:
+    """An answer that is being given."""
+
+    def __init__(self, ctx: RunContext) -> None:
+        self._ctx, self._turn = ctx, ctx.state.turn
+        self._began = time.perf_counter()
+        self._first: float | None = None
+        self._response: ModelResponse | None = None
+        ctx.speech.begin(self._turn, ctx.state.try_)
+
+    def take(self, said: Piece | Retry | ModelResponse) -> None:
+        match said:
+            case Piece(text=text, kind=kind):
+                if self._first is None:
+                    self._first = time.perf_counter()
+                self._ctx.stream(text, kind)
+            case Retry():
+                self._again(said)
+            case ModelResponse():
+                self._response = said
+
+    def _again(self, retry: Retry) -> None:
+        ctx, try_ = self._ctx, self._ctx.state.try_
+        ctx.note(
+            e.ModelRetried(turn=self._turn, try_=try_, error=retry.error, delay_ms=_ms(retry.delay), model=retry.model)
+        )
+        ctx.speech.begin(self._turn, ctx.state.try_)
+        self._first = None
+
+    def responded(self, name: str) -> e.ModelResponded:
+        response = self._response
+        if response is None:
+            raise ModelBroken(model=name, problem="it ended its answer without saying that it is the end")
+        return e.ModelResponded(
+            turn=self._turn,
+            try_=self._ctx.state.try_,
+            parts=response.parts,
+            model=response.model or name,
+            stop=response.stop,
+            usage=response.usage,
+            first_token_ms=None if self._first is None else _ms(self._first - self._began),
+            total_ms=_ms(time.perf_counter() - self._began),
+        )
+
+
+def settled(reserved: Usage, spent: Usage) -> e.BudgetSettled:
+    """What a call had put aside is replaced by what it cost."""
+    return e.BudgetSettled(reserved_usd=reserved.cost_usd, spent_usd=spent.cost_usd)
+
+
+def _ms(seconds: float) -> int:
+    return round(seconds * 1000)
