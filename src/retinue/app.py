@@ -105,6 +105,8 @@ class Run:
 class Retinue:
     """Store, engine and worker in this process. Made by `Retinue.open`."""
 
+    default_target = "model:test"
+
     def __init__(self, service: Service, worker: Worker, services: Services) -> None:
         self.service, self.worker, self.services = service, worker, services
 
@@ -161,6 +163,7 @@ class Retinue:
     async def working(self, *, root_id: str | None = None, grace: float = 10.0) -> AsyncIterator[None]:
         """Work in this process; with `root_id`, on that tree only."""
         failed: Exception | None = None
+        self.worker.begin()
         async with asyncio.TaskGroup() as tasks:
             working = tasks.create_task(self.worker.run(root_id))
             try:

@@ -23,6 +23,8 @@ FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
 COMMANDS = {
     "run": ("retinue.cli.run", "Run something and watch it until it has ended."),
+    "chat": ("retinue.cli.chat", "Talk in a thread."),
+    "threads": ("retinue.cli.threads", "Look at conversations."),
     "worker": ("retinue.cli.worker", "Work on what is queued."),
     "runs": ("retinue.cli.runs", "Look at runs and talk to them."),
     "approvals": ("retinue.cli.approvals", "Decide and answer what runs wait for."),

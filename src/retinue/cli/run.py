@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import Annotated
 
 import typer
 
+from retinue.app import RunOptions
 from retinue.cli.attend import attend
 from retinue.cli.database import find_code_here, one_input, opened
 from retinue.cli.options import Db, Detach, Json, examples, single
+from retinue.service import OnBusy
 
 app = single()
 
 EXAMPLES = examples(
     'retinue run model:test "Hello"',
+    'retinue run model:openai:gpt-5-mini "And then?" --thread 3f8k2      goes on in a thread',
+    "cat notes.txt | retinue run model:local:smollm2 -     what is piped in",
     'retinue run function:shop:order --input-json \'{"item": "tea"}\'',
     "retinue run function:shop:order --key order-17      the same run, however often it is said",
     "retinue run function:shop:order --detach            a worker runs it",
@@ -26,6 +31,18 @@ def run(
     target: Annotated[str, typer.Argument(metavar="TARGET", help="model:NAME or function:MODULE:NAME.")],
     text: Annotated[str | None, typer.Argument(metavar="[INPUT]", help="What it is given, as text.")] = None,
     input_json: Annotated[str | None, typer.Option("--input-json", metavar="JSON", help="What it is given.")] = None,
+    thread: Annotated[
+        str | None, typer.Option("--thread", metavar="THREAD", help="Go on in this thread; else a new one begins.")
+    ] = None,
+    parent: Annotated[
+        str | None, typer.Option("--parent", metavar="MESSAGE", help="Answer after this message, not after the newest.")
+    ] = None,
+    on_busy: Annotated[
+        OnBusy, typer.Option("--on-busy", help="When something runs on that branch already.")
+    ] = OnBusy.QUEUE,
+    max_cost: Annotated[
+        float | None, typer.Option("--max-cost", metavar="USD", help="What it may cost, with all that it starts.")
+    ] = None,
     key: Annotated[str | None, typer.Option("--key", help="Its idempotency key: said again, the same run.")] = None,
     owner: Annotated[str, typer.Option("--owner", help="Whose it is.", show_default=False)] = "",
     priority: Annotated[int, typer.Option("--priority", help="Higher goes first.")] = 0,
@@ -39,19 +56,20 @@ def run(
     It is stored before it begins. It runs in this process, with all that it starts; what has to wait for a person or
     for long is left to `retinue worker`, and the exit code is 3. Ctrl-C cancels it; a second one leaves it at once.
     """
-    value = one_input(text, input_json)
+    value = one_input(sys.stdin.read() if text == "-" else text, input_json)
     find_code_here()
 
     async def go() -> int:
         async with opened(db, create=True) as app:
-            submitted = await app.submit(
-                target,
-                value,
-                idempotency_key=key,
-                owner=owner,
-                priority=priority,
-                max_minutes=max_minutes,
+            options = RunOptions(
+                idempotency_key=key, owner=owner, priority=priority, max_minutes=max_minutes, max_cost_usd=max_cost
             )
+            if thread:
+                options["thread"] = (await app.service.threads.named(thread)).id
+                options["on_busy"] = on_busy.value
+            if parent:
+                options["parent"] = parent
+            submitted = await app.submit(target, value, **options)
             return await attend(app, submitted.id, as_json=as_json, db=db, detach=detach)
 
     return asyncio.run(go())

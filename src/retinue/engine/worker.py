@@ -84,6 +84,12 @@ class Worker:
             for duty in duties:
                 duty.cancel()
 
+    def begin(self) -> None:
+        """It may work (again)."""
+        self._stopping.clear()
+        self._ready.clear()
+        self.row = replace(self.row, draining_since=None)
+
     async def ready(self) -> None:
         """Return when it has its lease and begins to claim."""
         await self._ready.wait()

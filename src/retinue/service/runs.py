@@ -19,12 +19,12 @@ from retinue.engine.follow import Follower
 from retinue.engine.past import outcome_of, read_outcome
 from retinue.engine.submit import Request, store_large
 from retinue.engine.worker import Worker
-from retinue.errors import AmbiguousId, BadInput, NotSupported, TicketEnded, UnknownRun, UnknownTicket
+from retinue.errors import BadInput, NotSupported, TicketEnded, UnknownRun, UnknownTicket
 from retinue.ports.store import Cancel, Prune, Pruned, Recorded, RunRow, Signal, Stats, Submit, TicketRow
+from retinue.service.ids import id_like
 from retinue.service.threads import Threads
 
 LOOK_FOR_END = 0.25
-MOST_ALIKE = 5
 TREES_AT_ONCE = 25
 
 
@@ -94,21 +94,15 @@ class Service:
 
     async def named(self, text: str) -> RunRow:
         """A run by its id, or by the beginning or the end of it."""
-        return await self._store.run(text) or await self.run(await self._id_like("runs", "run", text))
+        return await self._store.run(text) or await self.run(await id_like(self._store, "runs", "run", text))
 
     async def ticket(self, text: str) -> TicketRow:
         """A ticket by its id, or by the beginning or the end of it."""
-        ticket = await self._store.ticket(text) or await self._store.ticket(await self._id_like("tickets", "tkt", text))
+        ticket = await self._store.ticket(text)
+        ticket = ticket or await self._store.ticket(await id_like(self._store, "tickets", "tkt", text))
         if ticket is None:
             raise UnknownTicket(ticket_id=text)
         return ticket
-
-    async def _id_like(self, table: str, prefix: str, text: str) -> str:
-        said = text if text.startswith(f"{prefix}_") else f"{prefix}_{text}"
-        found = await self._store.ids_like(table, said, MOST_ALIKE) if said[len(prefix) + 1 :].isalnum() else []
-        if len(found) > 1:
-            raise AmbiguousId(given=text, found=", ".join(found) + (" …" if len(found) == MOST_ALIKE else ""))
-        return found[0] if found else text
 
     async def explain(self, run_id: str) -> Explanation:
         """Why a run is where it is."""

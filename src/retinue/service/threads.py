@@ -31,6 +31,7 @@ from retinue.ports.store import (
     Submit,
     ThreadRow,
 )
+from retinue.service.ids import id_like
 
 ROOT = "root"
 """As a parent: beside what was said first."""
@@ -253,6 +254,10 @@ class Threads:
         if row is None or owner not in (None, row.owner):
             raise UnknownThread(thread_id=thread_id)
         return row
+
+    async def named(self, text: str) -> ThreadRow:
+        """A thread by its id, or by the beginning or the end of it."""
+        return await self._store.thread(text) or await self.thread(await id_like(self._store, "threads", "thr", text))
 
     async def threads(self, *, owner: str | None = None, before: int | None = None, limit: int = 50) -> list[ThreadRow]:
         """The one that something was said in last, first."""

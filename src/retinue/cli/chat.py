@@ -1,0 +1,69 @@
+"""`retinue chat`"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from retinue.cli.database import find_code_here
+from retinue.cli.options import Db, examples, single
+from retinue.cli.show import say
+from retinue.cli.talk import Talk
+
+app = single()
+
+EXAMPLES = examples(
+    "retinue chat                                a model that needs no key",
+    "retinue chat model:openai:gpt-5-mini",
+    "retinue chat --thread 3f8k2                 goes on where it was",
+    "echo 'Hello' | retinue chat model:test      one question a line",
+)
+
+
+@app.command(epilog=EXAMPLES)
+def chat(
+    target: Annotated[str | None, typer.Argument(metavar="[TARGET]", help="model:NAME, agent:NAME.")] = None,
+    thread: Annotated[str | None, typer.Option("--thread", metavar="THREAD", help="Go on in this thread.")] = None,
+    owner: Annotated[str, typer.Option("--owner", help="Whose thread it is.", show_default=False)] = "",
+    db: Db = None,
+) -> int:
+    """Talk in a thread. What is said is stored before anybody answers; Ctrl-C stops an answer, not the chat.
+
+    In it: /fork, /retry, /tree, /model, /help; Ctrl-D ends it.
+    """
+    find_code_here()
+    with Talk(db, target, thread, owner) as talk:
+        return _lines(talk) if not sys.stdin.isatty() else _prompts(talk)
+
+
+def _lines(talk: Talk) -> int:
+    """Questions from a pipe, one a line."""
+    code = 0
+    for line in sys.stdin:
+        if line.strip():
+            code = talk.take(line.strip()) or code
+    return code
+
+
+def _prompts(talk: Talk) -> int:
+    import readline  # where it is there, input() can be edited and has a memory
+
+    readline.parse_and_bind("tab: complete")
+    talk.greet()
+    while True:
+        try:
+            line = input(talk.prompt())
+        except EOFError:
+            say()
+            talk.bye()
+            return 0
+        except KeyboardInterrupt:
+            say(("  Ctrl-D ends the chat", "dim"))
+            continue
+        if line.strip() in ("/quit", "/exit"):
+            talk.bye()
+            return 0
+        if line.strip():
+            talk.take(line.strip())
