@@ -531,6 +531,9 @@ class Store(Protocol):
     async def latest(self, thread_id: str) -> str | None:
         """The newest message of a thread."""
 
+    async def live_above(self, message_id: str) -> list[str]:
+        """The runs under way that answer with this message or with one above it, nearest first."""
+
     async def live_in(self, thread_id: str) -> list[str]: ...
     async def saying(self, text: str, *, owner: str | None = None, limit: int = 50) -> list[MessageRow]:
         """Messages whose stored parts have a text in them, newest first."""

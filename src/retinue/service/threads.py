@@ -155,9 +155,7 @@ class Threads:
         """The runs that are under way on the branch, nearest first. Nothing can begin there any more: only end."""
         if parent_id is None or say.on_busy is OnBusy.PARALLEL:
             return ()
-        branch = await self._branch(parent_id, say.thread_id or "")
-        live = [message for message in branch if message.status and not message.status.terminal]
-        return tuple(message.run_id for message in reversed(live) if message.run_id)
+        return tuple(await self._store.live_above(parent_id))
 
     async def _files(self, say: Say) -> tuple[tuple[str, int], ...]:
         """The stored files among the parts, each the owner's own."""

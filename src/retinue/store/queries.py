@@ -66,12 +66,15 @@ MESSAGE = f"{_MESSAGES} WHERE m.id = ?"
 MESSAGES = f"{_MESSAGES} WHERE m.thread_id = ? AND m.id > ? ORDER BY m.id LIMIT ?"
 LATEST = "SELECT id FROM messages WHERE thread_id = ? ORDER BY id DESC LIMIT 1"
 # UNION, not UNION ALL: where the thread goes in a circle it ends instead of going round.
-BRANCH = f"""WITH RECURSIVE branch(id, parent_id, thread_id) AS (
-SELECT id, parent_id, thread_id FROM messages WHERE id = ? UNION
-SELECT m.id, m.parent_id, m.thread_id FROM messages m JOIN branch ON m.id = branch.parent_id
-AND m.thread_id = branch.thread_id
-) SELECT {_MESSAGE} FROM branch JOIN messages m ON m.id = branch.id LEFT JOIN runs r ON r.id = m.run_id"""
+_ABOVE = """WITH RECURSIVE branch(id, parent_id, thread_id, run_id) AS (
+SELECT id, parent_id, thread_id, run_id FROM messages WHERE id = ? UNION
+SELECT m.id, m.parent_id, m.thread_id, m.run_id FROM messages m JOIN branch ON m.id = branch.parent_id
+AND m.thread_id = branch.thread_id)"""
+BRANCH = f"""{_ABOVE} SELECT {_MESSAGE} FROM branch JOIN messages m ON m.id = branch.id
+LEFT JOIN runs r ON r.id = m.run_id"""
 RUNS_IN = "SELECT id FROM runs WHERE thread_id = ?"
+LIVE_ABOVE = f"""{_ABOVE} SELECT r.id FROM branch JOIN runs r ON r.id = branch.run_id
+WHERE r.status IN ('queued', 'running', 'waiting') ORDER BY branch.id DESC"""
 LIVE_IN = "SELECT id FROM runs WHERE thread_id = ? AND status IN ('queued', 'running', 'waiting')"
 SAYING = (
     f"{_MESSAGES} JOIN threads t ON t.id = m.thread_id WHERE t.deleted_at IS NULL "

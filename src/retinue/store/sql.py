@@ -206,6 +206,9 @@ class SqlStore:
         rows = await self._read(queries.LATEST, thread_id)
         return rows[0][0] if rows else None
 
+    async def live_above(self, message_id: str) -> list[str]:
+        return [row[0] for row in await self._read(queries.LIVE_ABOVE, message_id)]
+
     async def live_in(self, thread_id: str) -> list[str]:
         return [row[0] for row in await self._read(queries.LIVE_IN, thread_id)]
 
