@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from retinue.core import events as e
-from retinue.core.messages import Data, Message, Text, ToolCall, ToolResult
+from retinue.core.messages import AnyPart, Data, Message, Text, ToolCall, ToolResult
 from retinue.core.outcome import Effect, Failure, Outcome, Reason, Status, Usage, Waits
 from retinue.errors import IllegalEvent
 
@@ -92,10 +92,17 @@ class RunState:
     open_tickets: dict[str, Ticket] = field(default_factory=dict)
     children: dict[str, Child] = field(default_factory=dict)
     open_children: dict[str, Child] = field(default_factory=dict)
-    messages: list[Message] = field(default_factory=list)
+    transcript: list[Message] = field(default_factory=list)
+    asked: set[str] = field(default_factory=set)
+    results: list[AnyPart] = field(default_factory=list)
     hints: list[str] = field(default_factory=list)
     prompt_characters: int = 0
     warned: set[tuple[str, str]] = field(default_factory=set)
+
+    @property
+    def messages(self) -> list[Message]:
+        """What was said so far. Results of one turn's calls are one message, in the order in which they came."""
+        return [*self.transcript, *_said_by_tools(self)]
 
     @property
     def begun(self) -> bool:
@@ -166,9 +173,9 @@ def _queued(state: RunState, event: e.Event, data: e.RunQueued, refuse: _Refusal
     if data.message_id is not None:
         return  # what it answers is in its thread
     if isinstance(data.input, str):
-        state.messages.append(Message(role="user", parts=(Text(text=data.input),)))
+        state.transcript.append(Message(role="user", parts=(Text(text=data.input),)))
     elif data.input is not None:
-        state.messages.append(Message(role="user", parts=(Data(data=data.input),)))
+        state.transcript.append(Message(role="user", parts=(Data(data=data.input),)))
 
 
 def _started(state: RunState, event: e.Event, data: e.RunStarted, refuse: _Refusal) -> None:
@@ -266,7 +273,13 @@ def _model_responded(state: RunState, event: e.Event, data: e.ModelResponded, re
     _in_open_turn(state, data.turn, data.try_, refuse)
     state.turn_open = False
     state.usage += data.usage
-    state.messages.append(Message(role="model", parts=data.parts))
+    state.transcript += [*_said_by_tools(state), Message(role="model", parts=data.parts)]
+    state.asked, state.results = {part.call_id for part in data.parts if isinstance(part, ToolCall)}, []
+
+
+def _said_by_tools(state: RunState) -> list[Message]:
+    """What the calls of the last turn gave so far."""
+    return [Message(role="tool", parts=tuple(state.results))] if state.results else []
 
 
 def _tool_started(state: RunState, event: e.Event, data: e.ToolStarted, refuse: _Refusal) -> None:
@@ -289,8 +302,7 @@ def _tool_finished(state: RunState, event: e.Event, data: e.ToolFinished, refuse
     call = state.open_calls.pop(data.call_id)
     call.finished, call.ok, call.result = True, data.ok, data.result
     call.error, call.unknown = data.error, data.unknown
-    if state.turn:
-        _add_result(state, ToolResult(call_id=data.call_id, ok=data.ok, result=data.result))
+    _add_result(state, ToolResult(call_id=data.call_id, ok=data.ok, result=data.result))
 
 
 def _tool_refused(state: RunState, event: e.Event, data: e.ToolRefused, refuse: _Refusal) -> None:
@@ -299,22 +311,13 @@ def _tool_refused(state: RunState, event: e.Event, data: e.ToolRefused, refuse: 
     error = Failure(kind="refused", message=data.why)
     call = Call(data.call_id, data.tool, None, Effect.READ, "", 1, event.attempt, finished=True, error=error)
     state.calls[data.call_id] = call
-    if state.turn:
-        _add_result(state, ToolResult(call_id=data.call_id, ok=False, result=data.why))
+    _add_result(state, ToolResult(call_id=data.call_id, ok=False, result=data.why))
 
 
 def _add_result(state: RunState, result: ToolResult) -> None:
-    """Results of one turn's calls are one message, in the order in which they came."""
-    if not state.messages:
-        return
-    last = state.messages[-1]
-    asking = state.messages[-2] if last.role == "tool" else last
-    if not any(isinstance(part, ToolCall) and part.call_id == result.call_id for part in asking.parts):
-        return
-    if last.role == "tool":
-        state.messages[-1] = Message(role="tool", parts=(*last.parts, result))
-    else:
-        state.messages.append(Message(role="tool", parts=(result,)))
+    """What the model asked for, it is told; what code did besides is no part of the conversation."""
+    if result.call_id in state.asked:
+        state.results.append(result)
 
 
 def _ticket_opened(state: RunState, event: e.Event, data: e.TicketOpened, refuse: _Refusal) -> None:
