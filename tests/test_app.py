@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import sqlite3
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from retinue import Event, FunctionContext, Retinue, run_sync
 from retinue.errors import BadInput, IdempotencyConflict, NotStorable, NotSupported, UnknownRun, UnknownTarget
+from retinue.ports.store import LetGo, Write
+from retinue.store.writer import Halted
 from retinue.testing import SetClock
 from tests.engine.test_worker import Elsewhere
 from tests.outside import ended
@@ -46,6 +52,41 @@ async def test_without_a_name_the_database_is_in_a_folder_here(tmp_path: Path, m
     async with Retinue.open() as app:
         assert (await app.run(echo, 1)).output == 1
     assert (tmp_path / ".retinue" / "retinue.db").exists()
+
+
+async def test_an_app_that_is_cancelled_while_it_closes_leaves_no_connection_open(shared_url: str) -> None:
+    loop, over, connections = asyncio.get_running_loop(), asyncio.Event(), list[Any]()
+
+    def checkpoint(at: str, writes: Sequence[Write]) -> None:
+        if at == "halted":
+            loop.call_soon_threadsafe(over.set)
+        elif any(isinstance(write, LetGo) for write in writes):
+            raise Halted
+
+    async def live() -> None:
+        async with Retinue.open(shared_url, checkpoint=checkpoint) as app:
+            await app.run(echo, 1)
+            await app.service.runs()
+            connections.extend(app.services.store._connections)  # type: ignore[attr-defined]
+
+    life = asyncio.create_task(live())
+    await over.wait()
+    life.cancel()
+    await asyncio.gather(life, return_exceptions=True)
+    assert connections
+    for connection in connections:
+        with pytest.raises((sqlite3.ProgrammingError, psycopg.OperationalError)):
+            connection.execute("SELECT 1")
+
+
+async def test_who_only_looks_writes_nothing(file_url: str) -> None:
+    async with Retinue.open(file_url) as app:
+        await app.run(echo, 1)
+    async with Retinue.open(file_url, worker=False) as app:
+        await app.service.runs()
+        await app.service.workers()
+        store = app.services.store
+    assert store.commits == 0
 
 
 @pytest.mark.parametrize("worker", [True, False])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -137,27 +137,23 @@ class Retinue:
         url = url or default_url()
         if url == DEFAULT_URL:
             await asyncio.to_thread(DEFAULT_FOLDER.mkdir, exist_ok=True)
-        store = await open_store(url, clock, checkpoint)
-        hub = Hub(store, clock)
-        bus = _bus(url, store, hub)
-        files = files or _files_of(url)
-        codec = Codec(Secrets(secrets), files)
-        known = _runners(ModelNames(models), runners)
-        services = Services(store, hub, codec, clock, known, Submitter(known, codec), files, lambda: _Plain(files))
-        a_worker = Worker(services, concurrency=concurrency, owner_limit=owner_limit, lease=lease)
-        app = Retinue(Service(services, a_worker), a_worker, services)
-        try:
+        async with AsyncExitStack() as closing:  # each is closed, however the others close
+            store = await open_store(url, clock, checkpoint)
+            closing.push_async_callback(store.close)
+            hub = Hub(store, clock)
+            closing.push_async_callback(hub.close)
+            if bus := _bus(url, store, hub):
+                closing.push_async_callback(bus.close)
+            files = files or _files_of(url)
+            codec = Codec(Secrets(secrets), files)
+            known = _runners(ModelNames(models), runners)
+            services = Services(store, hub, codec, clock, known, Submitter(known, codec), files, lambda: _Plain(files))
+            a_worker = Worker(services, concurrency=concurrency, owner_limit=owner_limit, lease=lease)
+            closing.push_async_callback(a_worker.let_go)
+            app = Retinue(Service(services, a_worker), a_worker, services)
             if worker:
-                async with app.working(grace=grace):
-                    yield app
-            else:
-                yield app
-        finally:
-            if bus:
-                await bus.close()
-            await hub.close()
-            await a_worker.let_go()
-            await store.close()
+                await closing.enter_async_context(app.working(grace=grace))
+            yield app
 
     @asynccontextmanager
     async def working(self, *, root_id: str | None = None, grace: float = 10.0) -> AsyncIterator[None]:

@@ -52,6 +52,7 @@ class Worker:
         self._stopping = asyncio.Event()
         self._ready = asyncio.Event()
         self._wake = services.hub.queued
+        self._has_lease = False
 
     @property
     def id(self) -> str:
@@ -110,7 +111,9 @@ class Worker:
                     await asyncio.sleep(0.01)
 
     async def let_go(self) -> None:
-        """Give back whatever is still held: the lease ends now and not in half a minute."""
+        """Give back whatever is still held: the lease ends now and not in half a minute. Who only looked has none."""
+        if not self._has_lease:
+            return
         with suppress(RetinueError):
             await self._services.store.let_go(LetGo(worker_id=self.id))
 
@@ -240,6 +243,7 @@ class Worker:
         """Say that it lives, and what it can load."""
         loads = None if self._root_id else sorted(self._loadable)
         row = replace(self.row, owner_limit=self._owner_limit, loads=msgspec.json.encode(loads).decode())
+        self._has_lease = True  # before the answer: it may be on disk although nobody hears of it
         return await self._services.store.renew(Renew(worker=row, lease_ms=int(self._lease * 1000)))
 
     async def duty(self) -> None:

@@ -112,8 +112,12 @@ class PostgresDialect:
     def connect(self) -> Connection:
         try:
             connection: Connection = psycopg.connect(_patient(self.url), autocommit=True)
+        except psycopg.Error as error:
+            raise self.translate(error) from None
+        try:
             connection.execute(_TIMEOUTS)
         except psycopg.Error as error:
+            connection.close()
             raise self.translate(error) from None
         connection.prepare_threshold = 2
         return connection

@@ -88,10 +88,16 @@ class SqlStore:
         self._writer.listeners.append(listener)
 
     async def close(self) -> None:
+        """Commit what is waiting, let reads end, close all connections: also when whoever waits for it goes away."""
         self._closed = True
-        await self._writer.close()
+        try:
+            await self._writer.close()
+        finally:
+            await asyncio.shield(asyncio.to_thread(self._close_readers))
+
+    def _close_readers(self) -> None:
         if self._pool:
-            await asyncio.to_thread(self._pool.shutdown)
+            self._pool.shutdown()
         for connection in self._connections:
             connection.close()
 
@@ -329,6 +335,7 @@ class SqlStore:
                     raise
                 if last or not self._dialect.is_lost(error):
                     raise self._dialect.translate(error) from None
+                self._connections.remove(self._local.connection)
                 self._local.connection.close()
                 del self._local.connection
         raise AssertionError
