@@ -18,6 +18,7 @@
     │   ├── DatabaseMissing  NotADatabase  DatabaseReadOnly  DatabaseFull
     │   ├── DatabaseLocked  DatabaseNewer  DatabaseUnavailable  FileMissing
     │   └── StoreClosed
+    ├── PullFailed              a local model was not fetched
     ├── JournalError
     │   ├── Fenced              somebody else has claimed the run: stop at once
     │   └── IllegalEvent        the event cannot follow what is recorded
@@ -274,6 +275,13 @@ class FileMissing(StoreError):
 
 class StoreClosed(StoreError):
     """The store is closed."""
+
+
+class PullFailed(RetinueError):
+    """{name} was not pulled: {problem}"""
+
+    name: str
+    problem: str
 
 
 class JournalError(RetinueError):

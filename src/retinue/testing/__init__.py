@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from retinue.models.scripted import Reply, ScriptedModel
+from retinue.models.script import Script
+from retinue.models.scripted import Reply, ScriptedModel, call
 from retinue.testing.clock import SetClock
 from retinue.testing.crash import (
     Report,
@@ -21,9 +22,11 @@ __all__ = [
     "Reply",
     "Report",
     "Scenario",
+    "Script",
     "ScriptedModel",
     "SetClock",
     "Story",
+    "call",
     "check_laws",
     "crash_everywhere",
     "drain",

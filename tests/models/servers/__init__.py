@@ -1,0 +1,1 @@
+"""Servers of our own on loopback that speak what models' providers and their like speak."""
