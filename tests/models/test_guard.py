@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -60,7 +60,7 @@ def guarded(clock: SetClock, *replies: Reply, model: Model | None = None, **more
 class Answering:
     """A model that answers as a function does."""
 
-    def __init__(self, answer: Callable[[ModelRequest], AsyncIterator[Said]]) -> None:
+    def __init__(self, answer: Callable[[ModelRequest], AsyncGenerator[Said, None]]) -> None:
         self.name, self.takes, self.ask = "acme:any", Takes(), answer
 
     def at_most(self, request: ModelRequest) -> Usage:

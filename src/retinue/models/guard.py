@@ -8,7 +8,8 @@ The budget is the engine's, which asks `at_most` before.
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 
 from retinue.core.outcome import Usage
@@ -104,15 +105,14 @@ class Guard:
         while True:
             model = models[0]
             tries += 1
-            answer = model.once(request) if isinstance(model, Guard) else model.ask(request)
+            asking = model.once(request) if isinstance(model, Guard) else model.ask(request)
             try:
-                async for said in answer:
-                    yield said
+                async with aclosing(asking) as answer:
+                    async for said in answer:
+                        yield said
                 return
             except ModelError as error:
                 failed = error
-            finally:
-                await _close(answer)
             again = self._again(model, tries, failed, request)
             if isinstance(again, ModelError):
                 errors.append(again)
@@ -133,23 +133,21 @@ class Guard:
         try:
             with Visit(self._breaker, self._record, self._clock) as visit:
                 response: ModelResponse | None = None
-                answer = self._model.ask(request)
                 try:
-                    async for said in answer:
-                        visit.hears()
-                        if isinstance(said, ModelResponse):
-                            response = said
-                            break
-                        yield said
-                    if response is None:
-                        raise ModelBroken(model=self.name, problem="it ended without an answer")
+                    async with aclosing(self._model.ask(request)) as answer:
+                        async for said in answer:
+                            visit.hears()
+                            if isinstance(said, ModelResponse):
+                                response = said
+                                break
+                            yield said
                 except (ModelError, BadInput):
                     raise
                 except Exception as error:
                     # An error that is none of ours may hold anything, also a key: only its kind is told.
                     raise ModelBroken(model=self.name, problem=f"asking failed with {type(error).__name__}") from error
-                finally:
-                    await _close(answer)
+                if response is None:
+                    raise ModelBroken(model=self.name, problem="it ended without an answer")
         finally:
             self._lane.leave()
         yield await self._priced(response)
@@ -198,12 +196,6 @@ class Guard:
             return response
         await self._prices.ready()
         return replace(response, usage=self._prices.with_cost(self._seller.name, self._seller.model, response.usage))
-
-
-async def _close(answer: AsyncIterator[Said]) -> None:
-    close = getattr(answer, "aclose", None)
-    if close:
-        await close()
 
 
 def _too_late(error: ModelError) -> ModelError:
