@@ -308,6 +308,8 @@ class ModelError(RetinueError):
 
     model: str
     problem: str
+    too_late: bool = False
+    """It would have been tried again, but for the deadline of the request."""
 
 
 class ModelRefused(ModelError):
@@ -317,13 +319,15 @@ class ModelRefused(ModelError):
 class ModelBusy(ModelError):
     """{model} takes no more requests now: {problem}"""
 
-    retry_after: float | None
+    retry_after: float | None = None
+    no_quota: bool = False
+    """What was paid for is used up: trying again is of no use."""
 
 
 class ModelUnavailable(ModelError):
     """{model} cannot be reached: {problem}"""
 
-    retry_after: float | None
+    retry_after: float | None = None
 
 
 class ModelBroken(ModelError):
