@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from retinue.core.messages import Text
+from retinue.core.messages import Text, Thinking
 from retinue.core.outcome import Failure, Usage
 from retinue.errors import (
     CircuitOpen,
@@ -98,7 +98,7 @@ async def test_an_answer_goes_through_as_it_is(clock: SetClock) -> None:
     *pieces, response = await heard(model)
     assert pieces == [Piece("hm", "thinking"), Piece("yes"), Piece(" sir")]
     assert isinstance(response, ModelResponse)
-    assert response.parts == (Text(text="yes sir"),)
+    assert response.parts == (Thinking(text="hm"), Text(text="yes sir"))
     assert model.health().calls == 1
 
 
