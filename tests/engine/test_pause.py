@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from retinue import FunctionContext, Retinue
+from retinue.ports.store import SignalRow
 from retinue.testing import SetClock, drain
 from tests.outside import ended, heard, outside, pass_time
 
@@ -130,3 +133,29 @@ async def test_pause_and_resume_at_any_turn_of_the_loop_lose_nothing(app: Retinu
             await asyncio.gather(run.resume(), return_exceptions=True)
         assert (await ended(app, run)).output == "done"
     assert outside.done == ["door", "second"] * 40
+
+
+async def lingers(ctx: FunctionContext, input: Any) -> None:
+    try:
+        await ctx.sleep(hours=1)
+    finally:
+        await outside.wait_at_door()
+
+
+async def test_a_cancel_that_is_heard_with_a_pause_while_the_code_is_left_is_heeded(
+    app: Retinue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = await app.submit(lingers)
+    await outside.at_door.wait()
+    store, asked = app.services.store, app.services.store.signals
+
+    async def signals(run_id: str, after: int) -> list[SignalRow]:
+        heard = await asked(run_id, after)
+        outside.door.set()  # the code ends just as it is told to stop
+        for _ in range(20):
+            await asyncio.sleep(0)
+        return heard
+
+    monkeypatch.setattr(store, "signals", signals)
+    await asyncio.gather(run.pause(), run.cancel())
+    assert (await ended(app, run)).status == "cancelled"

@@ -286,6 +286,8 @@ class Attempt:
             elif not self._task.cancelled():
                 self._task.exception()  # looked at, so that nobody complains
             await self._end_stragglers()
+        if self._stop and isinstance(outcome, Parked | Released):
+            outcome = self._stop.outcome  # it was told while its code was being left
         match outcome:
             case Outcome():
                 await self._finish(outcome)
