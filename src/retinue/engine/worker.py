@@ -249,7 +249,8 @@ class Worker:
     async def duty(self) -> None:
         """Wake what waits for a time, end what has expired, take away what was deleted, free what the dead hold."""
         store = self._services.store
-        await store.wake_due(WakeDue())
+        while await store.wake_due(WakeDue()):
+            pass
         for run_id in await store.expired():
             await self.end(run_id)
         for thread_id in await store.dropped():

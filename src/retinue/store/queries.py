@@ -56,7 +56,11 @@ SELECT r.root_id, s.root_id FROM runs r JOIN runs s ON s.id = r.source_run_id WH
 SELECT source FROM reads WHERE tree NOT IN (SELECT id FROM old)
 UNION SELECT reads.source FROM reads JOIN kept ON reads.tree = kept.id
 ) SELECT id FROM old WHERE id NOT IN (SELECT id FROM kept) ORDER BY id DESC"""
-EXPIRED = "SELECT id FROM runs WHERE expires_at <= ? AND status IN ('queued', 'waiting') ORDER BY expires_at LIMIT 1000"
+# In the words of its partial index, which SQLite takes only so.
+EXPIRED = (
+    "SELECT id FROM runs WHERE expires_at <= ? AND status IN ('queued', 'running', 'waiting') "
+    "AND status <> 'running' ORDER BY expires_at LIMIT 1000"
+)
 
 THREAD = f"SELECT {', '.join(ThreadRow.__dataclass_fields__)} FROM threads WHERE id = ? AND deleted_at IS NULL"
 DROPPED = "SELECT id FROM threads WHERE deleted_at IS NOT NULL ORDER BY id LIMIT 100"

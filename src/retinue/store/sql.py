@@ -145,8 +145,8 @@ class SqlStore:
     async def worker_died(self, write: port.WorkerDied) -> None:
         await self._writer.do(write)
 
-    async def wake_due(self, write: port.WakeDue) -> int | None:
-        return cast("int | None", await self._writer.do(write))
+    async def wake_due(self, write: port.WakeDue) -> bool:
+        return cast(bool, await self._writer.do(write))
 
     async def speak(self, write: port.Speak) -> None:
         await self._writer.do(write)

@@ -36,7 +36,8 @@ OR status = 'running' AND worker_id IN (SELECT id FROM workers WHERE lease_until
 _FULL = """ AND (r.parent_id IS NOT NULL OR r.owner NOT IN (
 SELECT q.owner FROM runs q LEFT JOIN limits l ON l.owner = q.owner
 WHERE q.status = 'running' AND q.parent_id IS NULL
-GROUP BY q.owner, l.max_running HAVING COUNT(*) >= COALESCE(l.max_running, ?)))"""
+GROUP BY q.owner, l.max_running HAVING COUNT(*) >= COALESCE(l.max_running, ?)
+UNION ALL SELECT owner FROM limits WHERE max_running <= 0))"""
 
 _TAKE = f"""WITH b(id, worker, attempt) AS ({{rows}})
 UPDATE runs SET crashes = runs.crashes + CASE WHEN runs.status = 'running' THEN 1 ELSE 0 END,

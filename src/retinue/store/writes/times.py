@@ -8,38 +8,26 @@ from retinue.ports.store import (
 from retinue.store.writes.batch import Batch, as_json
 from retinue.store.writes.signals import send, take_ticket
 
+MOST_AT_ONCE = 1000
+
+_DUE = f"""SELECT r.id FROM runs r JOIN runs root ON root.id = r.root_id
+WHERE r.status = 'waiting' AND r.wake_at <= ? ORDER BY r.wake_at LIMIT {MOST_AT_ONCE}{{lock}}"""
+
+_WAKE = """UPDATE runs SET status = 'queued', cause = 'timer', wake_at = NULL, due_at = created_at
+WHERE status = 'waiting' AND wake_at <= ? AND id {in} RETURNING id"""
+
+_EXPIRED = f"""SELECT t.id, t.run_id FROM tickets t JOIN runs root ON root.id = t.root_id
+WHERE t.status = 'open' AND t.expires_at <= ? ORDER BY t.expires_at LIMIT {MOST_AT_ONCE}{{lock}}"""
+
 
 def wake_due(batch: Batch, writes: list[WakeDue]) -> None:
     tx = batch.tx
-    due = tx.run(
-        "SELECT r.id FROM runs r JOIN runs root ON root.id = r.root_id "
-        "WHERE r.status = 'waiting' AND r.wake_at <= ? ORDER BY r.wake_at LIMIT 1000{lock}",
-        tx.now,
-    )
+    due = tx.run(_DUE, tx.now)
     if due:
-        woken = tx.run(
-            "UPDATE runs SET status = 'queued', cause = 'timer', wake_at = NULL, due_at = created_at "
-            "WHERE status = 'waiting' AND wake_at <= ? AND id {in} RETURNING id",
-            tx.now,
-            tx.any([row[0] for row in due]),
-        )
-        batch.commit.queued |= bool(woken)
-    expired = tx.run(
-        "SELECT t.id, t.run_id FROM tickets t JOIN runs root ON root.id = t.root_id "
-        "WHERE t.status = 'open' AND t.expires_at <= ? ORDER BY t.expires_at LIMIT 1000{lock}",
-        tx.now,
-    )
-    for ticket_id, run_id in expired:
-        if take_ticket(tx, run_id, ticket_id) is None:
-            send(batch, [(run_id, "expire", as_json({"ticket_id": ticket_id}))])
-    following = tx.run(
-        "SELECT MIN(at) FROM (SELECT MIN(wake_at) AS at FROM runs WHERE status = 'waiting' AND wake_at IS NOT NULL "
-        "UNION ALL SELECT MIN(expires_at) FROM tickets WHERE status = 'open' AND expires_at IS NOT NULL "
-        "UNION ALL SELECT MIN(due_at) FROM runs WHERE status = 'queued' AND due_at > ?) AS times",
-        tx.now,
-    )
+        batch.commit.queued |= bool(tx.run(_WAKE, tx.now, tx.any([row[0] for row in due])))
+    expired = tx.run(_EXPIRED, tx.now)
+    over = [(run_id, ticket_id) for ticket_id, run_id in expired if take_ticket(tx, run_id, ticket_id) is None]
+    if over:
+        send(batch, [(run_id, "expire", as_json({"ticket_id": ticket_id})) for run_id, ticket_id in over])
     for write in writes:
-        batch.settle(write, following[0][0])
-    if due and len(due) == 1000:
-        for write in writes:
-            batch.settle(write, tx.now)
+        batch.settle(write, MOST_AT_ONCE in (len(due), len(expired)))
