@@ -73,6 +73,7 @@ async def test_a_run_is_not_claimed_before_it_is_due(store: SqlStore, clock: Set
     await store.wake_due(WakeDue())
     assert await claim(store) == []
     clock.advance(5)
+    await store.wake_due(WakeDue())
     assert await claimed_ids(store) == [run_id]
 
 

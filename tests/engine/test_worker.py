@@ -38,6 +38,16 @@ async def test_runs_are_claimed_by_priority_then_age(file_url: str, clock: SetCl
     assert outside.done == [3, 1, 0, 2]
 
 
+async def test_a_run_that_is_to_begin_in_less_than_a_second_begins_when_it_is_due(
+    app: Retinue, clock: SetClock
+) -> None:
+    run = await app.submit(say, "now", start_at=clock.now_ms() + 300)
+    await drain(app)
+    assert (await run.row()).attempt == 0
+    clock.advance(0.3)
+    assert (await run.outcome()).output == "now"
+
+
 async def test_a_run_starts_when_it_is_due(app: Retinue, clock: SetClock) -> None:
     run = await app.submit(say, "now", start_at=clock.now_ms() + seconds(60))
     await pass_time(app, clock, 59)

@@ -180,6 +180,8 @@ class Hub:
                     self._tell_end(recorded)
         if commit.queued:
             self.queued.set()
+        for at in commit.due:
+            self.due(at - self._clock.now_ms())
         for run_id in commit.signalled:
             self.signal(run_id)
 

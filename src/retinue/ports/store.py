@@ -470,6 +470,7 @@ class Commit:
     events: list[Recorded] = field(default_factory=list)
     roots: dict[str, str] = field(default_factory=dict)
     queued: bool = False
+    due: list[int] = field(default_factory=list)
     signalled: set[str] = field(default_factory=set)
     spoken: list[Speak] = field(default_factory=list)
 

@@ -124,11 +124,11 @@ CREATE INDEX runs_of_thread ON runs (thread_id) WHERE thread_id IS NOT NULL;
 
 CREATE INDEX runs_of_worker ON runs (worker_id) WHERE status = 'running';
 
-CREATE INDEX runs_to_claim ON runs (priority DESC, due_at, id) WHERE status = 'queued' AND after_run_id IS NULL;
+CREATE INDEX runs_to_claim ON runs (priority DESC, due_at, id) WHERE status = 'queued' AND after_run_id IS NULL AND wake_at IS NULL;
 
 CREATE INDEX runs_to_expire ON runs (expires_at) WHERE expires_at IS NOT NULL AND status IN ('queued', 'running', 'waiting');
 
-CREATE INDEX runs_to_wake ON runs (wake_at) WHERE status = 'waiting' AND wake_at IS NOT NULL;
+CREATE INDEX runs_to_wake ON runs (wake_at) WHERE wake_at IS NOT NULL;
 
 CREATE TABLE signals (
     run_id TEXT NOT NULL,

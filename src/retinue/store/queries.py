@@ -26,26 +26,25 @@ PARTIALS = (
 )
 TICKET = f"SELECT {', '.join(TicketRow.__dataclass_fields__)} FROM tickets WHERE id = ?"
 WORKERS = f"SELECT {', '.join(WorkerRow.__dataclass_fields__)} FROM workers ORDER BY started_at"
+# Where all are known, no run is looked at. Each half has its partial index: what has ended costs nothing either.
 UNSEEN = (
-    # Each half has its partial index: what has ended costs nothing here either.
-    "SELECT digest, data FROM requirements WHERE digest IN (SELECT requires FROM runs WHERE status = 'queued' "
-    "AND after_run_id IS NULL{tree} UNION SELECT requires FROM runs WHERE status = 'running'{tree}) "
-    "AND NOT (digest {in})"
+    "SELECT digest, data FROM requirements WHERE NOT (digest {in}) AND ("
+    "EXISTS (SELECT 1 FROM runs WHERE requires = digest AND status = 'queued' AND after_run_id IS NULL "
+    "AND wake_at IS NULL{tree}) OR EXISTS (SELECT 1 FROM runs WHERE requires = digest AND status = 'running'{tree}))"
 )
 REQUIREMENT = "SELECT data FROM requirements WHERE digest = ?"
 DEFINITION = "SELECT data FROM definitions WHERE digest = ?"
 BUSY = "SELECT worker_id, COUNT(*) FROM runs WHERE status = 'running' GROUP BY worker_id"
 AHEAD = (
     "SELECT priority, COUNT(*) FROM runs WHERE status = 'queued' AND after_run_id IS NULL "
-    "AND (due_at <= ? OR due_at = created_at) "
-    "AND (priority > ? OR priority = ? AND (due_at < ? OR due_at = ? AND id < ?)) GROUP BY priority"
+    "AND wake_at IS NULL AND (priority > ? OR priority = ? AND (due_at < ? OR due_at = ? AND id < ?)) GROUP BY priority"
 )
 OWNER_LOAD = (
     "SELECT (SELECT COUNT(*) FROM runs WHERE owner = ? AND parent_id IS NULL AND status = 'running'), "
     "(SELECT max_running FROM limits WHERE owner = ?)"
 )
 STATUSES = "SELECT status, COUNT(*) FROM runs GROUP BY status"
-OLDEST_QUEUED = "SELECT MIN(due_at) FROM runs WHERE status = 'queued' AND after_run_id IS NULL AND due_at <= ?"
+OLDEST_QUEUED = "SELECT MIN(due_at) FROM runs WHERE status = 'queued' AND after_run_id IS NULL AND wake_at IS NULL"
 # A tree goes as a whole, and stays as long as one that stays reads it as its past.
 OLD = """SELECT root.id FROM runs root WHERE root.parent_id IS NULL AND root.finished_at < ? AND NOT EXISTS (
 SELECT 1 FROM runs below WHERE below.root_id = root.id AND below.parent_id IS NOT NULL

@@ -263,7 +263,7 @@ class SqlStore:
 
     async def unseen_requirements(self, seen: Sequence[str], root_id: str | None = None) -> dict[str, str]:
         tree = [root_id] * 4 if root_id else []
-        rows = await self._read(queries.unseen(tree=bool(tree)), *tree, list(seen))
+        rows = await self._read(queries.unseen(tree=bool(tree)), list(seen), *tree)
         return {row[0]: row[1] for row in rows}
 
     async def requirement(self, digest: str) -> str | None:
@@ -284,7 +284,7 @@ class SqlStore:
     async def ahead(self, row: port.RunRow) -> dict[int, int]:
         """How many queued runs of which priority go before this one."""
         place = (row.priority, row.priority, row.due_at, row.due_at, row.id)
-        return {row[0]: row[1] for row in await self._read(queries.AHEAD, await self.now(), *place)}
+        return {row[0]: row[1] for row in await self._read(queries.AHEAD, *place)}
 
     async def owner_load(self, owner: str) -> tuple[int, int | None]:
         """How many runs of an owner run now, and how many may if that is said for this owner."""
@@ -299,7 +299,7 @@ class SqlStore:
             size=await self._look(self._dialect.size),
             rows=rows,
             statuses={row[0]: row[1] for row in await self._read(queries.STATUSES)},
-            oldest_queued=(await self._read(queries.OLDEST_QUEUED, await self.now()))[0][0],
+            oldest_queued=(await self._read(queries.OLDEST_QUEUED))[0][0],
         )
 
     async def prunable(self, before: int) -> list[str]:

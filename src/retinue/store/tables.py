@@ -93,8 +93,8 @@ runs = _table(
     _number("reserved", null=True),
 )
 # Partial indexes: what has ended costs a claim nothing, however much of it there is.
-_queued = text("status = 'queued' AND after_run_id IS NULL")
-_timed = text("status = 'waiting' AND wake_at IS NOT NULL")
+_queued = text("status = 'queued' AND after_run_id IS NULL AND wake_at IS NULL")
+_timed = text("wake_at IS NOT NULL")
 _alive = text("expires_at IS NOT NULL AND status IN ('queued', 'running', 'waiting')")
 Index("runs_to_claim", desc(runs.c.priority), runs.c.due_at, runs.c.id, sqlite_where=_queued, postgresql_where=_queued)
 Index(

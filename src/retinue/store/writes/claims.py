@@ -19,9 +19,9 @@ from retinue.store.transaction import Row, Transaction
 from retinue.store.writes.appends import append
 from retinue.store.writes.batch import GRACE_OF_CLOCK_MS, Batch
 
-# Who was not delayed (or has begun) is due whatever the clock says: it may have jumped back.
+# Who is to begin later has a time to wake at, as who sleeps has: neither is looked at here.
 _QUEUED = """SELECT r.id FROM runs r JOIN runs root ON root.id = r.root_id
-WHERE r.status = 'queued' AND r.after_run_id IS NULL AND (r.due_at <= ? OR r.due_at = r.created_at)
+WHERE r.status = 'queued' AND r.after_run_id IS NULL AND r.wake_at IS NULL
 AND r.requires {in}{tree}{owners} ORDER BY r.priority DESC, r.due_at, r.id LIMIT ?{lock}"""
 
 _LEFT = """SELECT r.id FROM runs r JOIN runs root ON root.id = r.root_id
@@ -30,7 +30,7 @@ ORDER BY r.priority DESC, r.id LIMIT ?{lock}"""
 
 # Found before their trees were held, some may have been taken by somebody else since.
 _STILL = """SELECT id, attempt, owner, parent_id, status FROM runs
-WHERE (status = 'queued' AND after_run_id IS NULL
+WHERE (status = 'queued' AND after_run_id IS NULL AND wake_at IS NULL
 OR status = 'running' AND worker_id IN (SELECT id FROM workers WHERE lease_until < ?)) AND id {in}"""
 
 _FULL = """ AND (r.parent_id IS NOT NULL OR r.owner NOT IN (
@@ -87,11 +87,11 @@ def _candidates(tx: Transaction, write: Claim) -> list[tuple[str, int]]:
     room = write.limit - len(found)
     if room and write.owner_limit is None:
         sql = _QUEUED.replace("{tree}", tree).replace("{owners}", "")
-        found += [row[0] for row in tx.run(sql, tx.now, requires, *within, room)]
+        found += [row[0] for row in tx.run(sql, requires, *within, room)]
     elif room:
         tx.serialize()
         sql = _QUEUED.replace("{tree}", tree).replace("{owners}", _FULL)
-        found += [row[0] for row in tx.run(sql, tx.now, requires, *within, write.owner_limit, room)]
+        found += [row[0] for row in tx.run(sql, requires, *within, write.owner_limit, room)]
     rows = tx.run(_STILL, tx.now, tx.any(found)) if found else []
     if write.owner_limit is not None:
         order = {run_id: place for place, run_id in enumerate(found)}

@@ -66,7 +66,8 @@ FILE_COLUMNS = "uri text, holder text, owner text, size bigint, created_at bigin
 
 _NEW_RUN = (
     "id text, root_id text, parent_id text, call_id text, depth int, owner text, thread_id text, message_id text, "
-    "target text, definition text, requires text, durability text, priority int, due_at bigint, expires_at bigint, "
+    "target text, definition text, requires text, durability text, priority int, due_at bigint, wake_at bigint, "
+    "expires_at bigint, "
     "source_run_id text, source_seq bigint, idempotency_key text, request_digest text, status text, recovered bool, "
     "cause text, cancelled bool, attempt int, crashes int, last_seq bigint, tree_seq bigint, signal_seq bigint, "
     "created_at bigint, after_run_id text, purse_limit bigint"
@@ -79,10 +80,14 @@ def insert_runs(batch: Batch, submits: Sequence[Submit], roots: dict[str, int]) 
     for submit in submits:
         run = submit.run
         root_seq = roots[run.root_id] = roots.get(run.root_id, 0) + 1
+        delayed_until = run.due_at if run.due_at and run.due_at > tx.now else None
+        if delayed_until:
+            batch.commit.due.append(delayed_until)
         rows.append(
             (
                 *(run.id, run.root_id, run.parent_id, run.call_id, run.depth, run.owner, run.thread_id, run.message_id),
                 *(run.target, run.definition, run.requires, run.durability, run.priority, run.due_at or tx.now),
+                delayed_until,
                 *(run.expires_at, run.source_run_id, run.source_seq, run.idempotency_key, run.request_digest),
                 *("queued", False, "submit", False, 0, 0, 1, 1, 0, tx.now, run.after_run_id, run.purse_limit),
             )

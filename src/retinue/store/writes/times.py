@@ -11,10 +11,13 @@ from retinue.store.writes.signals import send, take_ticket
 MOST_AT_ONCE = 1000
 
 _DUE = f"""SELECT r.id FROM runs r JOIN runs root ON root.id = r.root_id
-WHERE r.status = 'waiting' AND r.wake_at <= ? ORDER BY r.wake_at LIMIT {MOST_AT_ONCE}{{lock}}"""
+WHERE r.wake_at <= ? ORDER BY r.wake_at LIMIT {MOST_AT_ONCE}{{lock}}"""
 
-_WAKE = """UPDATE runs SET status = 'queued', cause = 'timer', wake_at = NULL, due_at = created_at
-WHERE status = 'waiting' AND wake_at <= ? AND id {in} RETURNING id"""
+# Who has slept goes before those that came later; who was delayed came when it is due.
+_WAKE = """UPDATE runs SET status = 'queued', wake_at = NULL,
+cause = CASE WHEN status = 'waiting' THEN 'timer' ELSE cause END,
+due_at = CASE WHEN status = 'waiting' THEN created_at ELSE due_at END
+WHERE wake_at <= ? AND id {in} RETURNING id"""
 
 _EXPIRED = f"""SELECT t.id, t.run_id FROM tickets t JOIN runs root ON root.id = t.root_id
 WHERE t.status = 'open' AND t.expires_at <= ? ORDER BY t.expires_at LIMIT {MOST_AT_ONCE}{{lock}}"""

@@ -119,9 +119,10 @@ def _runs() -> None:
         _number("reserved", null=True),
     )
     alive = "expires_at IS NOT NULL AND status IN ('queued', 'running', 'waiting')"
-    _index("runs_to_claim", "runs", "priority DESC, due_at, id", where="status = 'queued' AND after_run_id IS NULL")
+    claimable = "status = 'queued' AND after_run_id IS NULL AND wake_at IS NULL"
+    _index("runs_to_claim", "runs", "priority DESC, due_at, id", where=claimable)
     _index("runs_of_worker", "runs", "worker_id", where="status = 'running'")
-    _index("runs_to_wake", "runs", "wake_at", where="status = 'waiting' AND wake_at IS NOT NULL")
+    _index("runs_to_wake", "runs", "wake_at", where="wake_at IS NOT NULL")
     _index("runs_to_expire", "runs", "expires_at", where=alive)
     _index("runs_of_parent", "runs", "parent_id, call_id", unique=True, where="parent_id IS NOT NULL")
     _index("runs_behind", "runs", "after_run_id", where="after_run_id IS NOT NULL")
