@@ -69,6 +69,13 @@ class Postgres:
         self.hang_up(url)
         self.execute(*(f"DELETE FROM {table}" for table in tables), url=url)
 
+    def alone(self, url: str) -> bool:
+        """Whether nobody has a transaction open in a database."""
+        with psycopg.connect(url, autocommit=True) as connection:
+            open_ones = "datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL"
+            found = connection.execute(f"SELECT 1 FROM pg_stat_activity WHERE {open_ones}".encode()).fetchone()
+        return found is None
+
     def hang_up(self, url: str) -> None:
         """End all connections to a database."""
         others = "datname = current_database() AND pid <> pg_backend_pid()"

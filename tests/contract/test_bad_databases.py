@@ -209,6 +209,25 @@ async def test_a_write_whose_connection_is_lost_fails_and_can_be_sent_again(post
             await gapless(store, run.id)
 
 
+@pytest.mark.postgres
+async def test_a_process_that_slept_within_a_transaction_can_send_it_again(postgres: Postgres) -> None:
+    def sleep(when: str, writes: object) -> None:
+        if when == "before":
+            store._writer._connection.execute("SET idle_in_transaction_session_timeout = '1ms'")
+            while not postgres.alone(url):
+                pass
+
+    with postgres.database() as url:
+        async with opened(url) as store:
+            run = await held(store)
+            store._writer.checkpoint = sleep
+            with pytest.raises(errors.DatabaseUnavailable):
+                await run.work()
+            store._writer.checkpoint = None
+            await run.append(note("x"), again=True)
+            await gapless(store, run.id)
+
+
 async def test_what_is_no_url_is_refused() -> None:
     with pytest.raises(errors.BadInput, match="no database URL"):
         await open_store("mysql://ann@db/retinue", SystemClock())

@@ -24,6 +24,9 @@ RACES = (
 _LOCK_TREES = """SELECT id FROM runs WHERE id IN (SELECT root_id FROM runs WHERE id {in}
 UNION SELECT id FROM runs WHERE after_run_id {in}) ORDER BY id FOR UPDATE"""
 
+# The connection failed, the server ends it, it slept for too long within a transaction.
+GONE = ("08", "57P", "25P03", "25P04")
+
 # A statement that takes that long is broken, a server that is silent that long is gone.
 _TIMEOUTS = b"SET statement_timeout = '30s'; SET lock_timeout = '10s'; SET idle_in_transaction_session_timeout = '5s'"
 
@@ -174,6 +177,8 @@ class PostgresDialect:
                 return errors.StoreError(problem=problem)
             case psycopg.OperationalError() if "does not exist" in problem:
                 return errors.DatabaseMissing(url=_public(self.url), problem=problem)
+            case _ if self.is_lost(error):
+                return errors.DatabaseUnavailable(url=_public(self.url), problem=problem)
             case psycopg.OperationalError() | psycopg.InterfaceError():
                 return errors.DatabaseUnavailable(url=_public(self.url), problem=problem)
             case _:
@@ -185,8 +190,9 @@ class PostgresDialect:
     def is_lost(self, error: BaseException) -> bool:
         """Whether the connection itself is gone."""
         state = getattr(error, "sqlstate", None)
-        gone = state is None or state.startswith(("08", "57P"))
-        return gone and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+        if state is None:
+            return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+        return str(state).startswith(GONE)
 
     def is_race(self, error: BaseException) -> bool:
         """Whether another process came in between: the same write, done now, sees what that one has written."""
