@@ -16,7 +16,7 @@ from pathlib import Path
 
 import psycopg
 
-from bench import scale, steps
+from bench import models, scale, steps
 from bench.measure import Figure, machine, table
 from bench.runs import bare_commit, bare_writer, clear, run_load
 
@@ -160,13 +160,14 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=2000)
     parser.add_argument("--finished", type=int, default=1_000_000)
     parser.add_argument("--parked", type=int, default=10_000)
-    parser.add_argument("--only", choices=("runs", "steps", "scale", "start"))
+    parser.add_argument("--only", choices=("runs", "steps", "scale", "models", "start"))
     parser.add_argument("--write", action="store_true", help=f"keep the figures in {RESULTS.name}")
     given = parser.parse_args()
     parts: dict[str, Callable[[], list[Figure]]] = {
         "runs": lambda: runs_of_three_steps(given.rounds, given.runs),
         "steps": lambda: one_run(given.rounds),
         "scale": lambda: much_of_everything(given.rounds, given.finished, given.parked),
+        "models": lambda: models.figures(given.rounds),
         "start": lambda: start_up(given.rounds),
     }
     figures = [figure for name, part in parts.items() if given.only in (None, name) for figure in part()]

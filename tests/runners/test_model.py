@@ -10,7 +10,7 @@ import pytest
 from retinue import Delta, Retinue
 from retinue.core import events as e
 from retinue.core.outcome import Usage
-from retinue.errors import UnknownTarget
+from retinue.errors import UnknownModel
 from retinue.ports.models import ModelRequest
 from retinue.testing import Reply, ScriptedModel, SetClock
 from tests.outside import data_of, doomed, ended, outside, types_of
@@ -84,6 +84,6 @@ async def test_an_error_of_the_model_is_a_provider_error(clock: SetClock, words:
 
 async def test_an_unknown_model_is_refused_with_near_names(clock: SetClock) -> None:
     async with Retinue.open("sqlite://", clock=clock, models={"openai:gpt-5-mini": ScriptedModel()}) as app:
-        with pytest.raises(UnknownTarget, match="openai:gpt-5-mini"):
-            await app.submit("model:openai:gpt-5-mni", "hello")
+        with pytest.raises(UnknownModel, match="openai:gpt-5-mini"):
+            await app.submit("model:opnai:gpt-5-mini", "hello")
         assert await app.service.runs() == []

@@ -1,23 +1,304 @@
-"""The models of this process, by name."""
+"""Names to models: `openai:gpt-5-mini`, an alias, `test`, or whatever a provider calls its models."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
-from retinue.errors import UnknownTarget
-from retinue.models.scripted import ScriptedModel
-from retinue.ports.models import Model
+from retinue.core.messages import Message, Text, text_of
+from retinue.core.outcome import Failure, Usage
+from retinue.errors import BadSettings, ExtraMissing, KeyMissing, ModelError, UnknownModel
+from retinue.models import late
+from retinue.models.breaker import Breaker
+from retinue.models.config import ModelsConfig, ProviderConfig
+from retinue.models.guard import Guard, Seller
+from retinue.models.health import Health, failure_of
+from retinue.models.lane import Lane
+from retinue.models.prices import Prices
+from retinue.models.providers import PLAIN, PROVIDERS, check_address, key_of, variables_of
+from retinue.models.takes import Row, corrected, providers_of, row_of
+from retinue.ports.clock import Clock, SystemClock
+from retinue.ports.models import Model, ModelRequest, ModelResponse, ModelSettings, Takes
+
+if TYPE_CHECKING:
+    from retinue.models.wire.reach import Reach
+
+HERE = ("test", "local")
+"""Models of this process: nobody is paid for them, and no table is needed."""
+QUESTION = ModelRequest(
+    messages=(Message(role="user", parts=(Text(text="Say hello in one word."),)),),
+    settings=ModelSettings(max_tokens=200),
+)
+
+
+class Closing(Protocol):
+    """What is closed with the app."""
+
+    async def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """A model, or all models of a provider, as one can name it."""
+
+    name: str
+    provider: str
+    stands_for: str | None = None
+    """What an alias means."""
+    needs: tuple[str, ...] = ()
+    """Variables of which one must hold its key."""
+    ready: bool = True
+    """It can be asked now, as far as one can tell without asking."""
+    takes: Takes | None = None
+    """None where that depends on the model."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probed:
+    """What came of one tiny question."""
+
+    name: str
+    answered_by: str = ""
+    text: str = ""
+    usage: Usage = Usage()
+    first_token_ms: int | None = None
+    total_ms: int | None = None
+    error: Failure | None = None
 
 
 class ModelNames:
-    """Finds a model by its name. `test` is always there."""
+    """Finds a model by its name. Models that are given go first, and are asked as they are."""
 
-    def __init__(self, models: Mapping[str, Model] | None = None) -> None:
-        self._models: dict[str, Model] = {"test": ScriptedModel(), **(models or {})}
+    def __init__(
+        self,
+        models: Mapping[str, Model] | None = None,
+        config: ModelsConfig | None = None,
+        clock: Clock | None = None,
+        environment: Mapping[str, str] = os.environ,
+    ) -> None:
+        self._given = dict(models or {})
+        self._config, self._clock, self._environment = config or ModelsConfig(), clock or SystemClock(), environment
+        self._prices = Prices()
+        self._guards: dict[str, Guard] = {}
+        self._lanes: dict[str, Lane] = {}
+        self._reaches: dict[str, Reach] = {}
+        self._closing: list[Closing] = []
 
     def resolve(self, name: str) -> Model:
-        if name not in self._models:
-            near = difflib.get_close_matches(name, self._models, n=3) or sorted(self._models)
-            raise UnknownTarget(target=f"model:{name}", problem=f"no such model. There is: {', '.join(near)}.")
-        return self._models[name]
+        """The model of that name or alias. Raises `UnknownModel`, `KeyMissing` or `BadSettings` before anything is
+        asked, also for what its fallback chain names."""
+        meant = self._meant(name)
+        if given := self._given.get(meant):
+            return given
+        guard = self._guards.get(meant) or self._guard(meant)
+        for other in self._config.fallback.get(meant, ()):
+            self._check(self._meant(other))
+        return guard
+
+    def describe(self, name: str) -> Listed:
+        """What is known of a model without asking it, or loading what it needs. Raises `UnknownModel`."""
+        meant = self._meant(name)
+        stands_for = meant if name in self._config.aliases else None
+        if given := self._given.get(meant):
+            return Listed(name=name, provider="", stands_for=stands_for, takes=given.takes)
+        provider, model = parted(meant)
+        config = self._provider(provider)
+        return Listed(
+            name=name,
+            provider=provider,
+            stands_for=stands_for,
+            needs=() if provider in HERE else variables_of(provider, config),
+            ready=self._is_ready(meant),
+            takes=None if provider in HERE else self._row(provider, model).takes,
+        )
+
+    def listing(self) -> list[Listed]:
+        """All that can be named: models that are given, aliases, what the settings name, and all known providers."""
+        config = self._config
+        named = [*self._given, *config.aliases, "test", *filter(None, [config.model]), *config.fallback]
+        listed = [self._listed(name) for name in dict.fromkeys(named)]
+        for provider in sorted({*PROVIDERS, *config.providers}):
+            settings = self._provider(provider)
+            needs, ready = variables_of(provider, settings), self._is_ready(f"{provider}:")
+            listed.append(Listed(name=f"{provider}:…", provider=provider, needs=needs, ready=ready))
+        return listed
+
+    def _listed(self, name: str) -> Listed:
+        try:
+            return self.describe(name)
+        except (UnknownModel, BadSettings):
+            return Listed(name=name, provider="", ready=False)
+
+    def health(self) -> list[Health]:
+        """How the models do that were resolved so far, seen from this process."""
+        return [guard.health() for guard in self._guards.values()]
+
+    async def probe(self, name: str) -> Probed:
+        """Ask one tiny question, once, and nobody else instead."""
+        model = self.resolve(name)
+        began, first, response = self._clock.now_ms(), 0, None
+        try:
+            async with aclosing(model.once(QUESTION) if isinstance(model, Guard) else model.ask(QUESTION)) as answer:
+                async for said in answer:
+                    first = first or self._clock.now_ms()
+                    response = said if isinstance(said, ModelResponse) else None
+        except ModelError as error:
+            return Probed(name=name, error=failure_of(error), total_ms=self._clock.now_ms() - began)
+        return Probed(
+            name=name,
+            answered_by=response.model if response and response.model else model.name,
+            text=text_of(response.parts) if response else "",
+            usage=response.usage if response else Usage(),
+            first_token_ms=first - began,
+            total_ms=self._clock.now_ms() - began,
+        )
+
+    async def close(self) -> None:
+        """Let go of all connections."""
+        while self._closing:
+            await self._closing.pop().close()
+        self._reaches.clear()
+        self._guards.clear()
+
+    def _meant(self, name: str) -> str:
+        """The whole name: without aliases, and with `:` between provider and model."""
+        seen = [name]
+        while (alias := self._config.aliases.get(name)) and name not in self._given:
+            if alias in seen:
+                raise BadSettings(where="[aliases]", problem=f"{' → '.join([*seen, alias])} leads nowhere")
+            seen.append(name := alias)
+        if name in self._given:
+            return name
+        whole = ":".join(filter(None, parted(name)))
+        return whole if whole in self._given or self._is_known(whole) else self._no(name)
+
+    def _is_known(self, whole: str) -> bool:
+        provider, model = parted(whole)
+        if provider == "test":
+            return True
+        return bool(model) and (provider in PROVIDERS or bool(self._provider(provider).base_url))
+
+    def _no(self, name: str) -> str:
+        raise UnknownModel(name=name, problem=self._advice(name))
+
+    def _advice(self, name: str) -> str:
+        """The nearest names."""
+        provider, model = parted(name)
+        providers = {*PROVIDERS, *self._config.providers}
+        if model and provider in providers:
+            return f"[providers.{provider}] needs a `base_url`"
+        if not model and provider in providers:
+            return f"say which model of {provider}: {provider}:NAME"
+        names = {*self._given, *self._config.aliases, "test"}
+        if model:
+            near = [f"{found}:{model}" for found in difflib.get_close_matches(provider, providers, n=3)]
+        else:
+            near = [f"{found}:{name}" for found in providers_of(name)[:3]]
+        near = [*difflib.get_close_matches(name, names, n=3), *near] or sorted(names)
+        return f"no such model. There is: {', '.join(dict.fromkeys(near))}. `retinue models list` shows all"
+
+    def _check(self, meant: str) -> None:
+        """Raise what stands against asking a model, without loading what it needs."""
+        provider, _ = parted(meant)
+        if meant not in self._given and provider not in HERE:
+            config = self._provider(provider)
+            key_of(provider, meant, config, self._environment)
+            check_address(provider, config, self._environment)
+
+    def _is_ready(self, meant: str) -> bool:
+        try:
+            self._check(meant)
+        except (KeyMissing, BadSettings):
+            return False
+        return True
+
+    def _guard(self, meant: str) -> Guard:
+        self._check(meant)
+        provider, name = parted(meant)
+        row = None if provider in HERE else self._row(provider, name)
+        guard = Guard(
+            self._built(meant, row),
+            provider=provider,
+            clock=self._clock,
+            lane=self._lane(provider),
+            breaker=Breaker(meant, self._config.breaker, self._clock.now_ms),
+            retry=self._config.retry,
+            prices=self._prices,
+            seller=Seller(None if row is None else self._seller(provider), name),
+            row=row,
+            others=lambda: self._others(meant),
+        )
+        self._guards[meant] = guard
+        return guard
+
+    def _built(self, meant: str, row: Row | None) -> Model:
+        if row is None:
+            from retinue.models.script import scripted_model  # YAML takes 25 ms to load
+
+            return scripted_model(meant, clock=self._clock)
+        provider, name = parted(meant)
+        if self._speaks_openai(provider):
+            return self._reach(provider).model(name, row.takes)
+        return self._through_package(provider, name, row.takes)
+
+    def _speaks_openai(self, provider: str) -> bool:
+        """Whether it goes over the wire by hand: OpenAI, whom the settings say so of, and servers that nobody knows."""
+        return provider == "openai" or self._provider(provider).wire == "openai" or provider not in PROVIDERS
+
+    def _through_package(self, provider: str, name: str, takes: Takes) -> Model:
+        try:
+            adapter = late.load("retinue.models.pydantic_ai")
+        except ImportError:
+            raise ExtraMissing(what=f"{provider}:{name}", extra="providers") from None
+        model: Model = adapter.provider_model(provider, name, self._provider(provider), takes)
+        return model
+
+    def _reach(self, provider: str) -> Reach:
+        """The client for all models of a provider."""
+        if provider not in self._reaches:
+            from retinue.models.wire.reach import Reach  # aiohttp takes a fifth of a second to load
+
+            config = self._provider(provider)
+            key = key_of(provider, provider, config, self._environment)
+            self._reaches[provider] = Reach(provider, config, key, self._environment, self._clock)
+            self._closing.append(self._reaches[provider])
+        return self._reaches[provider]
+
+    def _seller(self, provider: str) -> str | None:
+        """By whose prices a provider is paid for: its own, unless it is reached where nobody knows who answers."""
+        config = self._provider(provider)
+        if config.prices:
+            return config.prices
+        if provider in self._reaches:
+            return "openai" if self._reaches[provider].is_openai else None
+        return None if config.base_url else provider
+
+    def _others(self, meant: str) -> Sequence[Model]:
+        """Who is asked instead, without those who would be asked instead of them."""
+        names = [self._meant(name) for name in self._config.fallback.get(meant, ())]
+        return [self._given.get(name) or self._guards.get(name) or self._guard(name) for name in names if name != meant]
+
+    def _lane(self, provider: str) -> Lane:
+        if provider not in self._lanes:
+            config = self._provider(provider)
+            at_once = min(config.concurrency or config.connections, config.connections)
+            self._lanes[provider] = Lane(self._clock, at_once, config.calls_per_minute)
+        return self._lanes[provider]
+
+    def _provider(self, provider: str) -> ProviderConfig:
+        return self._config.providers.get(provider, PLAIN)
+
+    def _row(self, provider: str, name: str) -> Row:
+        return corrected(row_of(provider, name), self._config.takes.get(f"{provider}:{name}"))
+
+
+def parted(name: str) -> tuple[str, str]:
+    """Provider and model: `openai:gpt-5-mini` and `openai/gpt-5-mini` are the same. Without a provider, the name."""
+    ends = [at for at in (name.find(":"), name.find("/")) if at >= 0]
+    if not ends:
+        return name, ""
+    return name[: min(ends)].lower(), name[min(ends) + 1 :]

@@ -119,13 +119,13 @@ class HttpClient:
     """The connections to one provider."""
 
     def __init__(self, endpoint: Endpoint, clock: Clock) -> None:
-        self._endpoint, self._clock = endpoint, clock
+        self.endpoint, self._clock = endpoint, clock
         self._session: aiohttp.ClientSession | None = None
         self._finishing: dict[aiohttp.ClientResponse, asyncio.Task[None]] = {}
 
     async def post(self, path: str, body: bytes, idle: float | None, say: Problems) -> Reply:
         """Send, and wait until an answer begins."""
-        watchdog = Watchdog(self._clock, idle or self._endpoint.idle_timeout)
+        watchdog = Watchdog(self._clock, idle or self.endpoint.idle_timeout)
         try:
             async with asyncio.timeout(None) as limit:
                 watchdog.guards(limit)
@@ -139,7 +139,7 @@ class HttpClient:
             if watchdog.bitten and isinstance(error, TimeoutError):
                 raise say.silent(watchdog.seconds, begun=False) from None
             if isinstance(error, aiohttp.ClientError | OSError):
-                raise say.unreachable(error, self._endpoint.connect_timeout) from None
+                raise say.unreachable(error, self.endpoint.connect_timeout) from None
             raise
 
     async def _send(self, path: str, body: bytes) -> aiohttp.ClientResponse:
@@ -154,15 +154,15 @@ class HttpClient:
     async def _once(self, path: str, body: bytes) -> aiohttp.ClientResponse:
         if self._session is None:
             self._session = self._open()
-        url = self._endpoint.url + path
-        return await self._session.post(url, data=body, proxy=self._endpoint.proxy, allow_redirects=False)
+        url = self.endpoint.url + path
+        return await self._session.post(url, data=body, proxy=self.endpoint.proxy, allow_redirects=False)
 
     def _open(self) -> aiohttp.ClientSession:
         return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=self._endpoint.connections, keepalive_timeout=KEPT_ALIVE),
+            connector=aiohttp.TCPConnector(limit=self.endpoint.connections, keepalive_timeout=KEPT_ALIVE),
             cookie_jar=aiohttp.DummyCookieJar(),
-            headers={**HEADERS, **self._endpoint.headers},
-            timeout=aiohttp.ClientTimeout(total=None, connect=self._endpoint.connect_timeout),
+            headers={**HEADERS, **self.endpoint.headers},
+            timeout=aiohttp.ClientTimeout(total=None, connect=self.endpoint.connect_timeout),
         )
 
     def finish(self, response: aiohttp.ClientResponse) -> None:

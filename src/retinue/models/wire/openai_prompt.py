@@ -144,6 +144,8 @@ def _messages(request: ModelRequest, provider: str) -> list[Json]:
 
 
 def _answer(message: Message, thinker: str | None) -> Json:
+    if len(message.parts) == 1 and isinstance(message.parts[0], Text):
+        return {"role": "assistant", "content": message.parts[0].text}
     text = "".join(_text(part) for part in message.parts if isinstance(part, Text | Data | File))
     calls = [_call(part) for part in message.parts if isinstance(part, ToolCall)]
     said: Json = {"role": "assistant", "content": text if text or not calls else None}
