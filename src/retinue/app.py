@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from retinue.core.delta import Delta
 from retinue.core.events import Event
@@ -24,6 +24,7 @@ from retinue.engine.submit import Request, Submitter, durability_of
 from retinue.engine.worker import LEASE_SECONDS, Worker
 from retinue.errors import BadInput
 from retinue.files.local import LocalFiles, MemoryFiles
+from retinue.models.names import Listed as ListedModel
 from retinue.models.names import ModelNames
 from retinue.ports.bus import Bus
 from retinue.ports.clock import Clock, SystemClock
@@ -37,6 +38,10 @@ from retinue.service.threads import parts_of
 from retinue.store.sql import open_store, schema_found
 from retinue.store.writer import Checkpoint
 
+if TYPE_CHECKING:
+    from retinue.models.pull import Installed
+
+__all__ = ["ListedModel", "Retinue", "Run", "RunOptions", "run_sync"]
 DEFAULT_FOLDER = Path(".retinue")
 DEFAULT_URL = f"sqlite:///{(DEFAULT_FOLDER / 'retinue.db').as_posix()}"
 
@@ -107,8 +112,8 @@ class Retinue:
 
     default_target = "model:test"
 
-    def __init__(self, service: Service, worker: Worker, services: Services) -> None:
-        self.service, self.worker, self.services = service, worker, services
+    def __init__(self, service: Service, worker: Worker, services: Services, models: ModelNames) -> None:
+        self.service, self.worker, self.services, self.models = service, worker, services, models
 
     @staticmethod
     @asynccontextmanager
@@ -152,7 +157,7 @@ class Retinue:
             services = Services(store, hub, codec, clock, known, Submitter(known, codec), files, lambda: _Plain(files))
             a_worker = Worker(services, concurrency=concurrency, owner_limit=owner_limit, lease=lease)
             closing.push_async_callback(a_worker.let_go)
-            app = Retinue(Service(services, a_worker), a_worker, services)
+            app = Retinue(Service(services, a_worker), a_worker, services, names)
             if worker:
                 await closing.enter_async_context(app.working(grace=grace))
             yield app
@@ -259,6 +264,20 @@ def _say(request: Request, input: object, options: RunOptions) -> Say:
         on_busy=OnBusy(on_busy),
         request=request,
     )
+
+
+def pull_model(name: str, progress: Callable[[int, int | None], None]) -> Path:
+    """Fetch a model that runs on this machine, unless it is here; give its path. Blocks."""
+    from retinue.models.pull import pull  # only who fetches one waits for what that needs
+
+    return pull(name, progress)
+
+
+def installed_models() -> list[Installed]:
+    """The local models that are here."""
+    from retinue.models.pull import installed
+
+    return installed()
 
 
 async def look_at(url: str) -> tuple[str | None, str]:

@@ -25,6 +25,8 @@ COMMANDS = {
     "run": ("retinue.cli.run", "Run something and watch it until it has ended."),
     "chat": ("retinue.cli.chat", "Talk in a thread."),
     "threads": ("retinue.cli.threads", "Look at conversations."),
+    "models": ("retinue.cli.models", "Look at models, and fetch local ones."),
+    "demo": ("retinue.cli.demo", "See a real model answer in spite of a crash."),
     "worker": ("retinue.cli.worker", "Work on what is queued."),
     "runs": ("retinue.cli.runs", "Look at runs and talk to them."),
     "approvals": ("retinue.cli.approvals", "Decide and answer what runs wait for."),

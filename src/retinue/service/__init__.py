@@ -15,6 +15,7 @@ from retinue.ports.store import RunRow as RunRow
 from retinue.ports.store import Stats as Stats
 from retinue.ports.store import ThreadRow as ThreadRow
 from retinue.ports.store import TicketRow as TicketRow
+from retinue.service.models import ModelSeen as ModelSeen
 from retinue.service.runs import Service as Service
 from retinue.service.threads import Answering as Answering
 from retinue.service.threads import Said as Said

@@ -22,6 +22,7 @@ from retinue.engine.worker import Worker
 from retinue.errors import BadInput, NotSupported, TicketEnded, UnknownRun, UnknownTicket
 from retinue.ports.store import Cancel, Prune, Pruned, Recorded, RunRow, Signal, Stats, Submit, TicketRow
 from retinue.service.ids import id_like
+from retinue.service.models import ModelSeen, models_seen
 from retinue.service.threads import Threads
 
 LOOK_FOR_END = 0.25
@@ -124,6 +125,10 @@ class Service:
     async def now(self) -> int:
         """The time, as the database has it."""
         return await self._store.now()
+
+    async def models_seen(self, runs: int = 200) -> list[ModelSeen]:
+        """How models did in the last runs."""
+        return await models_seen(self._store, self._services.codec, runs)
 
     async def stats(self) -> Stats:
         return await self._store.stats()

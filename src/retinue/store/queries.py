@@ -19,6 +19,7 @@ TREE = (
 HELD = "SELECT id, attempt, signal_seq FROM runs WHERE worker_id = ? AND status = 'running'"
 EVENTS = f"SELECT {_EVENT} FROM events WHERE run_id = ? AND seq > ? ORDER BY seq LIMIT ?"
 TREE_EVENTS = f"SELECT {_EVENT} FROM events WHERE root_id = ? AND root_seq > ? ORDER BY root_seq LIMIT ?"
+EVENTS_OF = f"SELECT {_EVENT} FROM events WHERE run_id {{in}} AND type {{in}} ORDER BY run_id, seq"
 LAST_EVENT = f"SELECT {_EVENT} FROM events WHERE run_id = ? ORDER BY seq DESC LIMIT 1"
 SIGNALS = "SELECT n, kind, data, at FROM signals WHERE run_id = ? AND n > ? ORDER BY n"
 PARTIALS = (

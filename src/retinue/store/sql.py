@@ -238,6 +238,9 @@ class SqlStore:
     async def tree_events(self, root_id: str, after: int = 0, limit: int = 500) -> list[port.Recorded]:
         return [port.Recorded(*row) for row in await self._read(queries.TREE_EVENTS, root_id, after, limit)]
 
+    async def events_of(self, run_ids: Sequence[str], types: Sequence[str]) -> list[port.Recorded]:
+        return [port.Recorded(*row) for row in await self._read(queries.EVENTS_OF, list(run_ids), list(types))]
+
     async def last_event(self, run_id: str) -> port.Recorded | None:
         rows = await self._read(queries.LAST_EVENT, run_id)
         return port.Recorded(*rows[0]) if rows else None
