@@ -18,6 +18,7 @@ from retinue.core.messages import Data, text_of
 
 FENCE = re.compile(r"^ {0,3}(```|~~~)", re.MULTILINE)
 LONGEST_OPEN = 6000
+SHOWN_OTHERWISE = (e.ModelResponded, e.TurnInterrupted)
 
 
 class Answer:
@@ -47,13 +48,13 @@ class Answer:
         match seen:
             case Delta(kind="text", text=text):
                 self._grow(clean(text))
-            case e.Event(data=e.ModelRetried() | e.TurnInterrupted()):
+            case e.Event(data=e.ModelRetried() | e.TurnInterrupted(cause="crash")):
                 self._drop()
             case e.Event(data=e.ModelResponded() as responded):
                 self._whole(responded)
         if isinstance(seen, e.Event):
             for line in self._steps.take(seen):
-                if not line.begun and not isinstance(seen.data, e.ModelResponded):
+                if not line.begun and not isinstance(seen.data, SHOWN_OTHERWISE):
                     self._print(Text(f"  {line.mark} {clean(line.text)}  {clean(line.more)}", line.style or "dim"))
 
     def _grow(self, text: str) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+import termios
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated
 
 import typer
@@ -52,6 +55,28 @@ def _prompts(talk: Talk) -> int:
 
     readline.parse_and_bind("tab: complete")
     talk.greet()
+    with _keys_unseen():
+        return _until_the_end(talk)
+
+
+@contextmanager
+def _keys_unseen() -> Iterator[None]:
+    """Ctrl-C is not written as ^C into an answer that is being drawn."""
+    try:
+        before = termios.tcgetattr(sys.stdin)
+    except termios.error:
+        yield
+        return
+    changed = [*before]
+    changed[3] &= ~termios.ECHOCTL
+    termios.tcsetattr(sys.stdin, termios.TCSANOW, changed)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSANOW, before)
+
+
+def _until_the_end(talk: Talk) -> int:
     while True:
         try:
             line = input(talk.prompt())
