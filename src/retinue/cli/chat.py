@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-import termios
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Annotated
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Annotated, Any
 
 import typer
 
@@ -51,9 +52,8 @@ def _lines(talk: Talk) -> int:
 
 
 def _prompts(talk: Talk) -> int:
-    import readline  # where it is there, input() can be edited and has a memory
-
-    readline.parse_and_bind("tab: complete")
+    with suppress(ImportError):
+        import_module("readline")  # where it is there, input() can be edited and has a memory
     talk.greet()
     with _keys_unseen():
         return _until_the_end(talk)
@@ -62,11 +62,11 @@ def _prompts(talk: Talk) -> int:
 @contextmanager
 def _keys_unseen() -> Iterator[None]:
     """Ctrl-C is not written as ^C into an answer that is being drawn."""
-    try:
-        before = termios.tcgetattr(sys.stdin)
-    except termios.error:
+    if find_spec("termios") is None:  # on Windows
         yield
         return
+    termios: Any = import_module("termios")
+    before = termios.tcgetattr(sys.stdin)
     changed = [*before]
     changed[3] &= ~termios.ECHOCTL
     termios.tcsetattr(sys.stdin, termios.TCSANOW, changed)
