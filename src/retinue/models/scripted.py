@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import blake2s
 
 import msgspec
 
 from retinue.core.messages import AnyPart, Data, Message, Text, Thinking, ToolCall, text_of
 from retinue.core.outcome import Usage
 from retinue.errors import ModelBroken
+from retinue.models.call_ids import with_ids
 from retinue.models.example import example_of
 from retinue.ports.clock import Clock, SystemClock
 from retinue.ports.models import ModelRequest, ModelResponse, Piece, Said, Stop, Takes, ToolSpec
@@ -103,7 +103,7 @@ class ScriptedModel:
             raise reply.error
         if reply.break_after is not None:
             raise ModelBroken(model=self.name, problem="the stream broke off")
-        calls = _with_ids(reply.calls, request.messages) if reply.calls else ()
+        calls = with_ids(reply.calls, request.messages) if reply.calls else ()
         for made in calls:
             yield Piece(_json(made.arguments), "tool_args")
         yield ModelResponse(
@@ -123,17 +123,6 @@ def _parts(reply: Reply, calls: Sequence[ToolCall]) -> tuple[AnyPart, ...]:
     data = () if reply.data is None else (Data(data=reply.data),)
     more = (*data, *reply.parts, *calls)
     return (*thinking, Text(text=text), *more) if text or not more else (*thinking, *more)
-
-
-def _with_ids(calls: Sequence[ToolCall], messages: Sequence[Message]) -> tuple[ToolCall, ...]:
-    """Ids that are the same each time, and no two alike in a transcript: each follows from the one before."""
-    seed = f"{len(messages)} {messages[-1] if messages else ''}".encode(errors="backslashreplace")
-    return tuple(
-        made
-        if made.call_id
-        else msgspec.structs.replace(made, call_id=f"call_{blake2s(seed, digest_size=6, key=b'%d' % n).hexdigest()}")
-        for n, made in enumerate(calls)
-    )
 
 
 def _wanted(request: ModelRequest) -> ToolSpec | None:
