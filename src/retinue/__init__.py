@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from retinue.errors import RetinueError as RetinueError
     from retinue.errors import StepFailed as StepFailed
     from retinue.errors import TicketRefused as TicketRefused
+    from retinue.project.python import Agent as Agent
     from retinue.runners.function import FunctionContext as FunctionContext
     from retinue.runners.function import durable as durable
 
@@ -34,6 +35,7 @@ _HOMES = {
     "retinue.core.outcome": ("Outcome", "Reason", "Status"),
     "retinue.engine.context": ("CallContext", "Done", "current_call"),
     "retinue.errors": ("ChildFailed", "OutcomeUnknown", "RetinueError", "StepFailed", "TicketRefused"),
+    "retinue.project.python": ("Agent",),
     "retinue.runners.function": ("FunctionContext", "durable"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

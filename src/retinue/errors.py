@@ -6,6 +6,9 @@
     │   ├── UnknownModel  KeyMissing    nothing answers to that name; its key is not set
     │   ├── BadFile  BadAddress     a file or URL that is not taken, and why
     │   ├── BadSettings             a settings file is wrong, and where
+    │   ├── BadDefinition           an agent is declared wrongly, and where
+    │   ├── BadTemplate  NamesMissing   a template is wrong, or needs more than it is given
+    │   ├── WrongInput              the input is not what the target takes
     │   ├── ThreadBusy              the branch has a run under way, and on_busy is reject
     │   ├── BadTarget           the target exists and is not something that can run
     │   ├── NotStorable         a value that JSON cannot hold
@@ -156,6 +159,34 @@ class BadSettings(BadInput):
     """{where}: {problem}"""
 
     where: str
+    problem: str
+
+
+class BadDefinition(BadInput):
+    """{what} is not declared rightly: {problem}"""
+
+    what: str
+    problem: str
+
+
+class BadTemplate(BadInput):
+    """A template cannot be used: {problem} (line {line})."""
+
+    problem: str
+    line: int
+
+
+class NamesMissing(BadInput):
+    """A template needs what is not there: {missing}. There is only: {available}."""
+
+    missing: str
+    available: str
+
+
+class WrongInput(BadInput):
+    """{target} does not take this input: {problem}"""
+
+    target: str
     problem: str
 
 

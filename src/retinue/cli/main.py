@@ -22,6 +22,7 @@ from retinue.errors import BadInput, RetinueError
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
 COMMANDS = {
+    "init": ("retinue.cli.init", "Write a small project to begin with."),
     "run": ("retinue.cli.run", "Run something and watch it until it has ended."),
     "chat": ("retinue.cli.chat", "Talk in a thread."),
     "threads": ("retinue.cli.threads", "Look at conversations."),
@@ -29,6 +30,7 @@ COMMANDS = {
     "demo": ("retinue.cli.demo", "See a real model answer in spite of a crash."),
     "worker": ("retinue.cli.worker", "Work on what is queued."),
     "runs": ("retinue.cli.runs", "Look at runs and talk to them."),
+    "agents": ("retinue.cli.agents", "Look at the agents of a project, and check them."),
     "approvals": ("retinue.cli.approvals", "Decide and answer what runs wait for."),
     "db": ("retinue.cli.db", "Look after the database."),
     "doctor": ("retinue.cli.doctor", "Say what is set up, what is missing and how to fix it."),
@@ -36,6 +38,7 @@ COMMANDS = {
 }
 EXAMPLES = """\b
 Examples:
+  retinue init
   retinue run model:test "Hello"
   retinue run function:shop:order --input-json '{"item": "tea"}'
   retinue worker

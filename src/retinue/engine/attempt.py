@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import msgspec
 
 from retinue.core import events as e
+from retinue.core.digest import digest_of
 from retinue.core.outcome import Failure, Outcome, Reason, Status, Waits
 from retinue.core.run import RunState, closing, fold, interruption
 from retinue.core.target import Target
@@ -22,7 +23,7 @@ from retinue.engine.journal import Journal
 from retinue.engine.past import Past, read_past, read_state
 from retinue.engine.runner import Runner, Runners
 from retinue.engine.speech import Speech
-from retinue.engine.submit import Submitter, digest_of
+from retinue.engine.submit import Submitter
 from retinue.errors import (
     BadInput,
     ChildRefused,

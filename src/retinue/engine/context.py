@@ -21,8 +21,8 @@ from retinue.core import events as e
 from retinue.core.budget import MICROS
 from retinue.core.outcome import Effect, Failure, Outcome, Status, Waits
 from retinue.core.run import Call, Child, RunState, Ticket
+from retinue.core.schema import wrong_schema
 from retinue.core.thread import ThreadMessage
-from retinue.engine.answers import wrong_schema
 from retinue.engine.codec import Codec
 from retinue.engine.gate import Gate
 from retinue.engine.journal import Journal

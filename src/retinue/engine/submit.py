@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -10,6 +9,7 @@ import msgspec
 
 from retinue.core import events as e
 from retinue.core.budget import MICROS
+from retinue.core.digest import digest_of
 from retinue.core.outcome import Durability
 from retinue.core.target import Target
 from retinue.engine.codec import Codec
@@ -46,11 +46,6 @@ def durability_of(text: str | None) -> Durability | None:
     if text not in set(Durability):
         raise BadInput(problem=f"durability is effects or restart, not {text!r}.")
     return Durability(text)
-
-
-def digest_of(value: object) -> str:
-    """The same for the same content."""
-    return hashlib.sha256(msgspec.json.encode(value, order="deterministic")).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True)

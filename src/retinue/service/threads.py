@@ -8,13 +8,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
+from retinue.core.digest import digest_of
 from retinue.core.messages import AnyPart, Data, File, Text, text_of
 from retinue.core.outcome import Status
 from retinue.core.thread import ThreadMessage, order, title_of
 from retinue.engine.attempt import Services
 from retinue.engine.prompt import thread_message
 from retinue.engine.purge import purge
-from retinue.engine.submit import Request, digest_of, store_large
+from retinue.engine.submit import Request, store_large
 from retinue.engine.worker import Worker
 from retinue.errors import BadFile, BadInput, UnknownMessage, UnknownTarget, UnknownThread
 from retinue.ids import new_id
