@@ -35,6 +35,7 @@ from retinue.runners.function import FunctionRunner, target_of
 from retinue.runners.model import ModelRunner
 from retinue.service import OnBusy, Say, Service
 from retinue.service.threads import parts_of
+from retinue.settings import Settings
 from retinue.store.sql import open_store, schema_found
 from retinue.store.writer import Checkpoint
 
@@ -110,10 +111,16 @@ class Run:
 class Retinue:
     """Store, engine and worker in this process. Made by `Retinue.open`."""
 
-    default_target = "model:test"
-
-    def __init__(self, service: Service, worker: Worker, services: Services, models: ModelNames) -> None:
+    def __init__(
+        self, service: Service, worker: Worker, services: Services, models: ModelNames, settings: Settings
+    ) -> None:
         self.service, self.worker, self.services, self.models = service, worker, services, models
+        self.settings = settings
+
+    @property
+    def default_target(self) -> str:
+        """Who answers where nobody is named: the project's model, else one that needs no key."""
+        return f"model:{self.settings.model or 'test'}"
 
     @staticmethod
     @asynccontextmanager
@@ -126,6 +133,7 @@ class Retinue:
         secrets: Mapping[str, str] | None = None,
         models: Mapping[str, Model] | None = None,
         runners: Iterable[Runner] = (),
+        settings: Settings | None = None,
         files: Files | None = None,
         clock: Clock | None = None,
         grace: float = 10.0,
@@ -134,12 +142,13 @@ class Retinue:
     ) -> AsyncIterator[Retinue]:
         """Open a database (SQLite in `.retinue/` unless named) and start a worker on it.
 
+        `settings` is what `retinue.toml` would say (`retinue.settings.read_settings` reads one).
         `owner_limit` is how many runs of one owner run at once; `secrets` are kept out of the journal;
         `grace` is how long a stop waits for steps that are under way; `lease` how many seconds a worker that says
         nothing is held to be alive.
         """
-        clock = clock or SystemClock()
-        url = url or default_url()
+        clock, settings = clock or SystemClock(), settings or Settings()
+        url = url or settings.database_url or default_url()
         if url == DEFAULT_URL:
             await asyncio.to_thread(DEFAULT_FOLDER.mkdir, exist_ok=True)
         async with AsyncExitStack() as closing:  # each is closed, however the others close
@@ -150,14 +159,14 @@ class Retinue:
             if bus := _bus(url, store, hub):
                 closing.push_async_callback(bus.close)
             files = files or _files_of(url)
-            codec = Codec(Secrets(secrets), files)
-            names = ModelNames(models, clock=clock)
+            codec = Codec(Secrets({**settings.secrets, **(secrets or {})}), files)
+            names = ModelNames(models, settings, clock)
             closing.push_async_callback(names.close)
             known = _runners(names, runners)
             services = Services(store, hub, codec, clock, known, Submitter(known, codec), files, lambda: _Plain(files))
             a_worker = Worker(services, concurrency=concurrency, owner_limit=owner_limit, lease=lease)
             closing.push_async_callback(a_worker.let_go)
-            app = Retinue(Service(services, a_worker), a_worker, services, names)
+            app = Retinue(Service(services, a_worker), a_worker, services, names, settings)
             if worker:
                 await closing.enter_async_context(app.working(grace=grace))
             yield app

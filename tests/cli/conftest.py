@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from retinue.cli.database import settings_here
 from retinue.cli.main import run
 
 SHOP = """
@@ -65,6 +66,7 @@ class Terminal:
     def __call__(self, *arguments: str, stdin: str = "") -> Said:
         self._monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
         self._capsys.readouterr()
+        settings_here.cache_clear()
         code = run(arguments)
         printed = self._capsys.readouterr()
         assert "Traceback" not in printed.out + printed.err

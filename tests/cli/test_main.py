@@ -78,6 +78,32 @@ def test_doctor_says_what_there_is_and_what_is_not(retinue: Terminal) -> None:
     assert after["ok"]
 
 
+def test_settings_that_are_wrong_stop_everything_and_doctor_says_where(retinue: Terminal, tmp_path: Path) -> None:
+    (tmp_path / "retinue.toml").write_text('model = "test"\n\n[worker]\nconcurrency = "many"\n')
+    said = retinue("run", "model:test", "x")
+    assert (said.code, "retinue.toml:4" in said.err, "concurrency" in said.err) == (2, True, True)
+    examined = retinue("doctor")
+    assert (examined.code, "retinue.toml:4" in examined.out) == (1, True)
+
+
+def test_the_database_may_stand_in_the_settings_and_the_environment_goes_before(
+    retinue: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "retinue.toml").write_text('database_url = "sqlite:///mine.db"\nmodel = "test"\n')
+    retinue("run", "model:test", "x")
+    assert (tmp_path / "mine.db").exists()
+    assert "(retinue.toml)" in retinue("doctor").out
+    monkeypatch.setenv("DATABASE_URL", "sqlite:///other.db")
+    retinue("run", "model:test", "x")
+    assert (tmp_path / "other.db").exists()
+    assert "(DATABASE_URL)" in retinue("doctor").out
+
+
+def test_an_alias_in_the_settings_is_a_model(retinue: Terminal, tmp_path: Path) -> None:
+    (tmp_path / "retinue.toml").write_text('[aliases]\nquick = "test"\n')
+    assert retinue("run", "model:quick", "Hello", "--json").json["output"] == "You said: Hello"
+
+
 def test_the_database_is_looked_after(retinue: Terminal) -> None:
     assert "made, with schema" in retinue("db", "upgrade").out
     assert "nothing to do" in retinue("db", "upgrade").out

@@ -6,25 +6,45 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cache
 from typing import Any
 
 import msgspec
 
 from retinue.app import Retinue, default_url, look_at
-from retinue.errors import BadInput
+from retinue.core.declared import dotted
+from retinue.errors import BadInput, BadSettings
+from retinue.settings import Settings, read_settings
 
 
 @asynccontextmanager
 async def opened(db: str | None, *, create: bool = False, **options: Any) -> AsyncIterator[Retinue]:
     """The app on a database, without a worker. Only who stores something makes a database where there is none."""
-    url = db or default_url()
+    settings = settings_here()
+    url = url_of(db)
     if not create and (await look_at(url))[0] is None:
         raise BadInput(
             problem=f"There is no database at {public(url)} yet. `retinue run` and `retinue worker` make one; "
             "--db URL names another one."
         )
-    async with Retinue.open(url, worker=False, **options) as app:
+    async with Retinue.open(url, worker=False, settings=settings, **options) as app:
         yield app
+
+
+@cache
+def settings_here() -> Settings:
+    """What `retinue.toml` in this folder, `.env` and the environment say. One that is wrong stops everything: what was
+    meant by it would not hold. What is only odd, `retinue doctor` tells."""
+    settings, problems = read_settings()
+    for problem in problems:
+        if not problem.warning:
+            raise BadSettings(where=f"{problem.place}: {dotted(problem.key)}".strip(": "), problem=problem.text)
+    return settings
+
+
+def url_of(db: str | None) -> str:
+    """The database that is meant."""
+    return db or settings_here().database_url or default_url()
 
 
 def public(url: str) -> str:

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from retinue.app import default_url, look_at
-from retinue.cli.database import opened, public
+from retinue.app import look_at
+from retinue.cli.database import opened, public, url_of
 from retinue.cli.options import Db, Json, commands, examples
 from retinue.cli.show import ago, at, bytes_of, facts, iso, plural, print_json, say, table
 from retinue.service import Pruned
@@ -24,7 +24,7 @@ def upgrade(db: Db = None, as_json: Json = False) -> None:
     """Bring the database to the schema of this release, or make it."""
 
     async def go() -> None:
-        url = db or default_url()
+        url = url_of(db)
         before, _ = await look_at(url)
         async with opened(db, create=True):
             pass
@@ -48,7 +48,7 @@ def stats(db: Db = None, as_json: Json = False) -> None:
     async def go() -> None:
         async with opened(db) as app:
             found, now = await app.service.stats(), await app.service.now()
-        url = public(db or default_url())
+        url = public(url_of(db))
         if as_json:
             oldest = iso(found.oldest_queued)
             said = {"database": url, "bytes": found.size, "rows": found.rows, "runs": found.statuses}

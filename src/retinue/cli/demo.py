@@ -20,7 +20,7 @@ from retinue.cli.models import pull_with_a_bar
 from retinue.cli.options import examples, single
 from retinue.cli.show import lasted, now_ms, plural, say, status_code
 from retinue.core.delta import Delta
-from retinue.core.events import Event, ModelResponded, RunResumed
+from retinue.core.events import Event, ModelResponded, RunResumed, TurnInterrupted
 from retinue.core.messages import Text
 from retinue.service import Request, Say
 
@@ -110,10 +110,15 @@ async def _answered_in_spite_of_all(app: Retinue, run_id: str, db: str) -> None:
     say(("4  Another worker goes on", "bold"))
     async with _worker(db):
         with Answer() as answer:
+            goes_on = False
             async for seen in app.service.follow(run_id, after=place):
                 if isinstance(seen, Event) and isinstance(seen.data, RunResumed):
                     say((f"   it took the run over: {seen.data.cause}, attempt {seen.attempt}", "dim"))
-                answer.take(seen)
+                if isinstance(seen, Event) and isinstance(seen.data, TurnInterrupted):
+                    say(("   what was said so far is on record; the model is asked again", "dim"))
+                    goes_on = True
+                elif goes_on:
+                    answer.take(seen)
 
 
 @asynccontextmanager

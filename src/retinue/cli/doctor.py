@@ -13,17 +13,26 @@ from importlib.util import find_spec
 from rich.text import Text
 
 from retinue import __version__
-from retinue.app import Retinue, default_url, look_at
-from retinue.cli.database import command, opened, public
+from retinue.app import Retinue, look_at
+from retinue.cli.database import command, opened, public, settings_here, url_of
 from retinue.cli.options import Db, Json, examples, single
 from retinue.cli.show import ago, bytes_of, iso, plural, print_json, run_json, say, table
+from retinue.core.declared import dotted
 from retinue.core.outcome import Status
 from retinue.errors import DatabaseNewer, RetinueError
 from retinue.service import Life, RunRow, WorkerView
+from retinue.settings import read_settings
 
 app = single()
 
-EXTRAS = {"postgres": ("psycopg", "psycopg_pool")}
+EXTRAS = {
+    "postgres": ("psycopg", "psycopg_pool"),
+    "providers": ("pydantic_ai",),
+    "local": ("xllamacpp",),
+    "files": ("obstore",),
+    "documents": ("pypdf", "markdownify"),
+    "mcp": ("mcp",),
+}
 MOST_RUNS = 1000
 OK, NOTE, BROKEN = "ok", "note", "broken"
 LOOKS = {OK: ("✓", "green"), NOTE: ("·", "yellow"), BROKEN: ("✗", "red")}
@@ -46,12 +55,14 @@ def doctor(db: Db = None, as_json: Json = False) -> int:
 
 
 async def _examine(db: str | None, *, as_json: bool) -> int:
-    found = [_python(), _extras()]
+    found = [_python(), _extras(), *_settings()]
     workers: list[WorkerView] = []
     left: list[RunRow] = []
-    database = await _database(db)
-    found.append(database)
-    if database.state == OK:
+    database = None
+    if not any(finding.state == BROKEN for finding in found):
+        database = await _database(db)
+        found.append(database)
+    if database and database.state == OK:
         async with opened(db) as app:
             workers = await app.service.workers()
             left = await _left_behind(app, workers)
@@ -84,12 +95,25 @@ def _python() -> Finding:
 def _extras() -> Finding:
     missing = [extra for extra, packages in EXTRAS.items() if not all(find_spec(package) for package in packages)]
     there = [extra for extra in EXTRAS if extra not in missing]
-    fix = f"for PostgreSQL: pip install 'retinue[{','.join(missing)}]'" if missing else ""
+    fix = f"what is missing: pip install 'retinue[{','.join(missing)}]'" if missing else ""
     return Finding("extras", NOTE if missing else OK, f"installed: {', '.join(there) or 'none'}", fix)
 
 
+def _settings() -> list[Finding]:
+    """What is wrong or odd in `retinue.toml`, `.env` and the environment."""
+    _, problems = read_settings()
+    return [
+        Finding(
+            "settings",
+            NOTE if problem.warning else BROKEN,
+            ": ".join(filter(None, (problem.place, dotted(problem.key), problem.text))),
+        )
+        for problem in problems
+    ]
+
+
 async def _database(db: str | None) -> Finding:
-    url = db or default_url()
+    url = url_of(db)
     said = f"{public(url)} ({_told_by(db)})"
     try:
         found, known = await look_at(url)
@@ -109,7 +133,8 @@ async def _database(db: str | None) -> Finding:
 def _told_by(db: str | None) -> str:
     if db:
         return "--db"
-    return next((name for name in ("RETINUE_DATABASE_URL", "DATABASE_URL") if os.environ.get(name)), "the default")
+    told = next((name for name in ("RETINUE_DATABASE_URL", "DATABASE_URL") if os.environ.get(name)), None)
+    return told or ("retinue.toml" if settings_here().database_url else "the default")
 
 
 async def _work(app: Retinue, workers: list[WorkerView], left: list[RunRow], db: str | None) -> AsyncIterator[Finding]:

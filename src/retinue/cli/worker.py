@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from retinue.app import Retinue, default_url
+from retinue.app import Retinue
 from retinue.cli.attend import on_signal
-from retinue.cli.database import find_code_here, opened, public
+from retinue.cli.database import find_code_here, opened, public, settings_here, url_of
 from retinue.cli.options import Db, examples, single
 from retinue.cli.show import plural
 
@@ -19,7 +19,9 @@ app = single()
 
 @app.command(epilog=examples("retinue worker", "retinue worker --concurrency 10 --db postgresql://db/retinue"))
 def worker(
-    concurrency: Annotated[int, typer.Option("--concurrency", metavar="N", min=1, help="How many runs at once.")] = 100,
+    concurrency: Annotated[
+        int | None, typer.Option("--concurrency", metavar="N", min=1, help="How many runs at once; 100 unless set.")
+    ] = None,
     owner_limit: Annotated[
         int | None, typer.Option("--owner-limit", metavar="N", min=1, help="How many runs of one owner at once.")
     ] = None,
@@ -33,8 +35,10 @@ def worker(
     find_code_here()
 
     async def go() -> None:
-        async with opened(db, create=True, concurrency=concurrency, owner_limit=owner_limit) as app:
-            await _work(app, f"{public(db or default_url())}, {concurrency} at once")
+        settings = settings_here().worker
+        at_once, of_one = concurrency or settings.concurrency, owner_limit or settings.owner_limit
+        async with opened(db, create=True, concurrency=at_once, owner_limit=of_one, lease=settings.lease) as app:
+            await _work(app, f"{public(url_of(db))}, {at_once} at once")
 
     asyncio.run(go())
     return 0

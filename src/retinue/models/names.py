@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from retinue.core.messages import Message, Text, text_of
 from retinue.core.outcome import Failure, Usage
-from retinue.errors import BadSettings, ExtraMissing, KeyMissing, ModelError, UnknownModel
+from retinue.errors import BadFile, BadSettings, ExtraMissing, KeyMissing, ModelError, UnknownModel
 from retinue.models import late
 from retinue.models.breaker import Breaker
 from retinue.models.config import ModelsConfig, ProviderConfig
@@ -178,8 +178,8 @@ class ModelNames:
 
     def _is_known(self, whole: str) -> bool:
         provider, model = parted(whole)
-        if provider == "test":
-            return True
+        if provider in HERE:
+            return provider == "test" or bool(model)
         return bool(model) and (provider in PROVIDERS or bool(self._provider(provider).base_url))
 
     def _no(self, name: str) -> str:
@@ -204,7 +204,9 @@ class ModelNames:
     def _check(self, meant: str) -> None:
         """Raise what stands against asking a model, without loading what it needs."""
         provider, _ = parted(meant)
-        if meant not in self._given and provider not in HERE:
+        if provider == "local":
+            _local(meant)
+        elif meant not in self._given and provider not in HERE:
             config = self._provider(provider)
             key_of(provider, meant, config, self._environment)
             check_address(provider, config, self._environment)
@@ -212,7 +214,7 @@ class ModelNames:
     def _is_ready(self, meant: str) -> bool:
         try:
             self._check(meant)
-        except (KeyMissing, BadSettings):
+        except (KeyMissing, BadSettings, BadFile, UnknownModel, ExtraMissing):
             return False
         return True
 
@@ -236,6 +238,8 @@ class ModelNames:
         return guard
 
     def _built(self, meant: str, row: Row | None) -> Model:
+        if row is None and meant.startswith("local:"):
+            return _local(meant)
         if row is None:
             from retinue.models.script import scripted_model  # YAML takes 25 ms to load
 
@@ -294,6 +298,13 @@ class ModelNames:
 
     def _row(self, provider: str, name: str) -> Row:
         return corrected(row_of(provider, name), self._config.takes.get(f"{provider}:{name}"))
+
+
+def _local(name: str) -> Model:
+    """A model in this process. Raises what is missing for it."""
+    from retinue.models.local import local_model  # who asks no such model need not wait for it
+
+    return local_model(name)
 
 
 def parted(name: str) -> tuple[str, str]:
