@@ -63,7 +63,7 @@ async def _demo(question: str, model: str, folder: Path) -> int:
         row = await app.service.run(run_id)
     say()
     say(("5  What is stored", "bold"))
-    crashes = f"{row.attempt} attempts, {plural(row.crashes, 'crash')}"
+    crashes = f"{plural(row.attempt, 'attempt')}, {plural(row.crashes, 'crash')}"
     say(f"   the whole of it is in {folder / 'demo.db'}: {row.last_seq} events, {crashes}")
     say(f"   it took {lasted(now_ms() - began)}, with all that was fetched and started")
     say()
@@ -105,6 +105,9 @@ async def _answered_in_spite_of_all(app: Retinue, run_id: str, db: str) -> None:
                     break
         worker.kill()
         await worker.wait()
+        if (await app.service.run(run_id)).status.terminal:
+            say(("   it was done before it could be killed: ask for something longer", "yellow"))
+            return
         say((f"   kill -9 {worker.pid}: the worker is dead, in the middle of its answer", "yellow"))
     say()
     say(("4  Another worker goes on", "bold"))

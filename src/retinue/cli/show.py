@@ -127,7 +127,8 @@ def bytes_of(count: float) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+    many = "" if count == 1 else "es" if noun.endswith(("sh", "ch", "s")) else "s"
+    return f"{count:,} {noun}{many}"
 
 
 # States
