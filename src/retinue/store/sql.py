@@ -248,6 +248,10 @@ class SqlStore:
     async def signals(self, run_id: str, after: int) -> list[port.SignalRow]:
         return [port.SignalRow(*row) for row in await self._read(queries.SIGNALS, run_id, after)]
 
+    async def paused(self, run_id: str, upto: int) -> bool:
+        """Whether a run was paused and not resumed since, as its signals up to a number say."""
+        return await self._read(queries.LAST_OF_PAUSES, run_id, upto) == [("pause",)]
+
     async def open_turn(self, run_id: str) -> OpenTurn | None:
         said: OpenTurn | None = None
         for turn, try_, kind, offset, text in await self._read(queries.PARTIALS, run_id):
