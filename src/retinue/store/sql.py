@@ -74,7 +74,7 @@ class SqlStore:
 
     def __init__(self, dialect: Dialect, writer: Writer, clock: Clock) -> None:
         self._dialect, self._writer, self._clock = dialect, writer, clock
-        self.url, self.shared = dialect.url, dialect.shared
+        self.url, self.shared, self.clock = dialect.url, dialect.shared, writer.clock
         self._closed = False
         self._local = threading.local()
         self._connections: list[Any] = []
