@@ -154,6 +154,7 @@ class Retinue:
         async with AsyncExitStack() as closing:  # each is closed, however the others close
             store = await open_store(url, clock, checkpoint)
             closing.push_async_callback(store.close)
+            clock = store.clock
             hub = Hub(store, clock)
             closing.push_async_callback(hub.close)
             if bus := _bus(url, store, hub):

@@ -10,7 +10,7 @@ import pytest
 from retinue import FunctionContext, Retinue
 from retinue.ports.store import SignalRow
 from retinue.testing import SetClock, drain
-from tests.outside import ended, heard, outside, pass_time
+from tests.outside import doomed, ended, heard, outside, pass_time
 
 
 async def work(ctx: FunctionContext, input: Any) -> str:
@@ -159,3 +159,34 @@ async def test_a_cancel_that_is_heard_with_a_pause_while_the_code_is_left_is_hee
     monkeypatch.setattr(store, "signals", signals)
     await asyncio.gather(run.pause(), run.cancel())
     assert (await ended(app, run)).status == "cancelled"
+
+
+async def asks_beside_a_step(ctx: FunctionContext, input: Any) -> list[Any]:
+    return list(await asyncio.gather(ctx.step("look", outside.wait_at_door, effect="read"), ctx.wait("question")))
+
+
+async def test_a_pause_outlives_a_crash_after_a_later_signal(file_url: str, clock: SetClock) -> None:
+    async with doomed(file_url, clock) as app:
+        run = await app.submit(asks_beside_a_step)
+        await outside.at_door.wait()
+        await run.pause()
+        await heard(app, run)
+        await app.answer((await run.tickets())[0].id, "yes")
+        await heard(app, run)
+    outside.door.set()
+    async with Retinue.open(file_url, clock=clock) as app:
+        run = app.get(run.id)
+        await drain(app)
+        assert (await run.row()).waits_for == "paused"
+        await run.resume()
+        assert (await ended(app, run)).output == ["door", "yes"]
+
+
+async def test_who_wanted_a_paused_run_ended_without_reason_leaves_it_paused(app: Retinue) -> None:
+    run = await app.submit(ask)
+    await drain(app)
+    await run.pause()
+    await drain(app)
+    await app.worker.end(run.id)
+    await drain(app)
+    assert (await run.row()).waits_for == "paused"

@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from retinue import FunctionContext, Retinue
+from retinue.ports.clock import SystemClock
 from retinue.testing import SetClock, drain
+from tests.conftest import Postgres
 from tests.outside import doomed, ended, outside, pass_time, types_of
 
 
@@ -46,6 +50,26 @@ async def test_a_short_sleep_does_not_wait_for_the_next_look(app: Retinue, clock
     clock.advance(0.5)
     async with asyncio.timeout(5):
         assert (await run.outcome()).output == "awake"
+
+
+class Wrong(SystemClock):
+    """A machine's clock that nobody has set."""
+
+    def __init__(self, ahead_ms: int) -> None:
+        self._ahead_ms = ahead_ms
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self._ahead_ms
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("ahead_ms", [-3_600_000, 3_600_000])
+async def test_sleepers_wake_by_the_databases_clock(postgres: Postgres, ahead_ms: int) -> None:
+    with postgres.database() as url:
+        async with Retinue.open(url, clock=Wrong(ahead_ms)) as app:
+            run = await app.submit(nap, {"seconds": 0.2})
+            assert (await run.outcome()).output == "awake"
+            assert (await types_of(run)).count("run.resumed") == 1
 
 
 async def two_naps(ctx: FunctionContext, input: Any) -> list[str]:

@@ -89,7 +89,7 @@ class Attempt:
         self._code_stopped = False
         self._look_at_children = False
         self._releasing = False
-        self._pause_signal: int | None = None
+        self._paused = False
         self._task: asyncio.Task[Outcome] | None = None
         self._timers: dict[str, Timer] = {}
         self._active_before = 0
@@ -169,6 +169,7 @@ class Attempt:
         )
         abandon = False
         try:
+            await self._remember_pause()
             if self.row.signal_seq > self._signals_seen:
                 await self._take_signals()
             await self._until_rest(state)
@@ -219,7 +220,7 @@ class Attempt:
             await self._finish(changed)
             return
         self._set_deadlines()
-        while not await (self._park() if self._pause_signal is not None else self._once(runner)):
+        while not await (self._park() if self._paused else self._once(runner)):
             self._gate.reset()
 
     def _refusal(self) -> Outcome | None:
@@ -326,7 +327,7 @@ class Attempt:
         self._gate.stir()
 
     def _hold_or_go_on(self) -> None:
-        if self._pause_signal is not None:
+        if self._paused:
             self._hold(Parked())
         elif self._releasing:
             self._hold(Released())
@@ -390,15 +391,15 @@ class Attempt:
     # Rests
 
     async def _park(self) -> bool:
-        pausing = self._pause_signal
+        pausing = self._paused
         waiting = e.RunWaiting(
-            reasons=(Waits.PAUSED,) if pausing is not None else self._gate.left_for,
-            until=None if pausing is not None else self._gate.left_until,
+            reasons=(Waits.PAUSED,) if pausing else self._gate.left_for,
+            until=None if pausing else self._gate.left_until,
             active_ms=self._active_ms(),
-            signal=self._last_taken() if pausing is not None else None,
+            signal=self._last_taken() if pausing else None,
         )
         # What came after the code was left is taken and not seen by it: the run must not park on that.
-        if await self._journal.park(waiting, self._seen_by_code if pausing is None else self._signals_seen):
+        if await self._journal.park(waiting, self._signals_seen if pausing else self._seen_by_code):
             self.rest = Status.WAITING.value
             self._services.hub.parked(self.row.parent_id)
             if waiting.until is not None:
@@ -462,6 +463,12 @@ class Attempt:
             for data in self._heed(signal):
                 self._journal.note(data)
 
+    async def _remember_pause(self) -> None:
+        """A pause that an earlier attempt has taken still holds, whatever that attempt came to."""
+        store, seen = self._services.store, self._signals_seen
+        if seen:
+            self._paused = await self._journal.outlast(lambda _: store.paused(self.row.id, seen))
+
     def _last_taken(self) -> int | None:
         """The number of the last signal, unless an event that it caused has recorded it already."""
         return self._signals_seen if self._signals_seen > self._state.signals_seen else None
@@ -474,9 +481,9 @@ class Attempt:
                 outcome = Outcome(status=Status.CANCELLED, reason=Reason.CANCELLED, error=_said_by(said))
                 self._stop = self._stop or Stop(outcome)
             case "pause":
-                self._pause_signal = signal.n
+                self._paused = True
             case "resume":
-                self._pause_signal = None
+                self._paused = False
             case "steer":
                 return [e.SteerReceived(text=said["text"], by=said.get("by", ""), signal=signal.n)]
             case "child" if said["call_id"] in state.open_children:

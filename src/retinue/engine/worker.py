@@ -298,17 +298,21 @@ def this_process(concurrency: int) -> WorkerRow:
 
 
 def is_dead(worker: WorkerRow, here: WorkerRow) -> bool:
-    """Whether a worker is surely gone: on this host, of an earlier boot, or its process is no more."""
-    if worker.host != here.host:
+    """Whether a worker is surely gone: it was on this host, and its process is no more.
+
+    Hosts may have the same name, and containers of one host the same boot: what cannot be looked at from here is left
+    to its lease.
+    """
+    if (worker.host, worker.boot_id) != (here.host, here.boot_id):
         return False
-    if worker.boot_id != here.boot_id:
-        return True
     return _process_started(worker.pid) != worker.process_started
 
 
 def _boot_id() -> str:
+    """This boot of this machine, and the container in it whose numbers of processes these are."""
     try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot} {os.readlink('/proc/self/ns/pid')}"
     except OSError:
         return ""
 

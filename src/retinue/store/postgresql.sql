@@ -139,6 +139,8 @@ CREATE TABLE signals (
     PRIMARY KEY (run_id, n)
 );
 
+CREATE INDEX signals_of_pauses ON signals (run_id, n) WHERE kind IN ('pause', 'resume');
+
 CREATE TABLE threads (
     id TEXT NOT NULL,
     owner TEXT NOT NULL,

@@ -22,6 +22,9 @@ TREE_EVENTS = f"SELECT {_EVENT} FROM events WHERE root_id = ? AND root_seq > ? O
 EVENTS_OF = f"SELECT {_EVENT} FROM events WHERE run_id {{in}} AND type {{in}} ORDER BY run_id, seq"
 LAST_EVENT = f"SELECT {_EVENT} FROM events WHERE run_id = ? ORDER BY seq DESC LIMIT 1"
 SIGNALS = "SELECT n, kind, data, at FROM signals WHERE run_id = ? AND n > ? ORDER BY n"
+LAST_OF_PAUSES = (
+    "SELECT kind FROM signals WHERE run_id = ? AND n <= ? AND kind IN ('pause', 'resume') ORDER BY n DESC LIMIT 1"
+)
 PARTIALS = (
     'SELECT turn, "try", kind, "offset", text FROM partials WHERE run_id = ? ORDER BY turn, "try", kind, "offset"'
 )

@@ -74,7 +74,7 @@ class SqlStore:
 
     def __init__(self, dialect: Dialect, writer: Writer, clock: Clock) -> None:
         self._dialect, self._writer, self._clock = dialect, writer, clock
-        self.url, self.shared = dialect.url, dialect.shared
+        self.url, self.shared, self.clock = dialect.url, dialect.shared, writer.clock
         self._closed = False
         self._local = threading.local()
         self._connections: list[Any] = []
@@ -247,6 +247,10 @@ class SqlStore:
 
     async def signals(self, run_id: str, after: int) -> list[port.SignalRow]:
         return [port.SignalRow(*row) for row in await self._read(queries.SIGNALS, run_id, after)]
+
+    async def paused(self, run_id: str, upto: int) -> bool:
+        """Whether a run was paused and not resumed since, as its signals up to a number say."""
+        return await self._read(queries.LAST_OF_PAUSES, run_id, upto) == [("pause",)]
 
     async def open_turn(self, run_id: str) -> OpenTurn | None:
         said: OpenTurn | None = None

@@ -148,6 +148,8 @@ CREATE TABLE signals (
 )
  WITHOUT ROWID;
 
+CREATE INDEX signals_of_pauses ON signals (run_id, n) WHERE kind IN ('pause', 'resume');
+
 CREATE TABLE threads (
     id TEXT NOT NULL,
     owner TEXT NOT NULL,

@@ -165,6 +165,8 @@ signals = _table(
     _text("data"),
     _number("at"),
 )
+_pauses = text("kind IN ('pause', 'resume')")
+Index("signals_of_pauses", signals.c.run_id, signals.c.n, sqlite_where=_pauses, postgresql_where=_pauses)
 
 tickets = _table(
     "tickets",

@@ -22,6 +22,7 @@ from retinue.errors import (
 )
 from retinue.ports.clock import Clock
 from retinue.ports.store import Commit, Write
+from retinue.store.clock import DatabaseClock
 from retinue.store.transaction import Row, Transaction
 from retinue.store.writes.batch import Batch
 from retinue.store.writes.execute import execute
@@ -70,6 +71,7 @@ class Writer:
 
     def __init__(self, dialect: Dialect, connection: Any, clock: Clock) -> None:
         self._dialect, self._connection, self._clock = dialect, connection, clock
+        self.clock = DatabaseClock(clock)
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._thread: Thread | None = None
         self._closed = False
@@ -188,13 +190,19 @@ class Writer:
 
     def _begin(self) -> Transaction:
         try:
-            return self._dialect.begin(self._connection, self._clock.now_ms(), database_time=self._clock.database)
+            return self._try_to_begin()
         except Exception as error:
             if not self._dialect.is_lost(error):
                 raise
             self._connection.close()
         self._connection = self._dialect.connect()  # nothing was under way, so nothing is in doubt
-        return self._dialect.begin(self._connection, self._clock.now_ms(), database_time=self._clock.database)
+        return self._try_to_begin()
+
+    def _try_to_begin(self) -> Transaction:
+        asked = self._clock.now_ms()
+        tx = self._dialect.begin(self._connection, asked, database_time=self._clock.database)
+        self.clock.told(asked, tx.now)
+        return tx
 
     def _check(self, when: str, writes: Sequence[Write]) -> None:
         assert self.checkpoint

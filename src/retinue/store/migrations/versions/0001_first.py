@@ -157,6 +157,7 @@ def _journal() -> None:
         _text("text"),
     )
     _table("signals", "run_id n", _text("run_id"), _number("n"), _text("kind"), _text("data"), _number("at"))
+    _index("signals_of_pauses", "signals", "run_id, n", where="kind IN ('pause', 'resume')")
 
 
 def _tickets() -> None:
