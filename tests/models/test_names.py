@@ -94,17 +94,17 @@ async def test_aliases_in_a_circle_are_an_error(made: Made) -> None:
 @pytest.mark.parametrize(
     ("name", "advice"),
     [
-        ("opnai:gpt-5-mini", "There is: openai:gpt-5-mini"),
-        ("gpt-5-mini", "There is: openai:gpt-5-mini"),
-        ("claude-opus-5", "There is: anthropic:claude-opus-5"),
-        ("tset", "There is: test"),
-        ("mini-model", "There is: my-model"),
-        ("fats", "There is: fast"),
-        ("qqq", "There is: fast, my-model, test"),
+        ("opnai:gpt-5-mini", r"did you mean openai:gpt-5-mini"),
+        ("gpt-5-mini", r"did you mean openai:gpt-5-mini"),
+        ("claude-opus-5", r"did you mean anthropic:claude-opus-5\?"),
+        ("tset", r"did you mean test\?"),
+        ("mini-model", r"did you mean my-model\?"),
+        ("fats", r"did you mean fast\?"),
+        ("qqq", "there is fast, my-model, test, and PROVIDER:NAME"),
         ("openai", "say which model of openai: openai:NAME"),
         ("openai:", "say which model of openai: openai:NAME"),
         ("nowhere:x", r"\[providers.nowhere\] needs a `base_url`"),
-        ("", "no such model"),
+        ("", "there is fast"),
     ],
 )
 async def test_an_unknown_name_is_answered_with_near_ones(made: Made, name: str, advice: str) -> None:

@@ -198,8 +198,9 @@ class ModelNames:
             near = [f"{found}:{model}" for found in difflib.get_close_matches(provider, providers, n=3)]
         else:
             near = [f"{found}:{name}" for found in providers_of(name)[:3]]
-        near = [*difflib.get_close_matches(name, names, n=3), *near] or sorted(names)
-        return f"no such model. There is: {', '.join(dict.fromkeys(near))}. `retinue models list` shows all"
+        if near := list(dict.fromkeys([*difflib.get_close_matches(name, names, n=3), *near])):
+            return f"did you mean {' or '.join(near)}?"
+        return f"there is {', '.join(sorted(names))}, and PROVIDER:NAME; `retinue models list` shows all"
 
     def _check(self, meant: str) -> None:
         """Raise what stands against asking a model, without loading what it needs."""
