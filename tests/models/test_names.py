@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -111,6 +112,24 @@ async def test_an_unknown_name_is_answered_with_near_ones(made: Made, name: str,
     names = made({"my-model": ScriptedModel()}, aliases={"fast": "test"}, providers={"nowhere": {}})
     with pytest.raises(UnknownModel, match=advice):
         names.resolve(name)
+
+
+async def test_a_local_model_that_is_not_here_says_how_to_get_it(made: Made, tmp_path: Path) -> None:
+    names = made(environment={"RETINUE_MODELS_DIR": str(tmp_path)})
+    with pytest.raises(UnknownModel, match="Run: retinue models pull smollm2"):
+        names.resolve("local:smollm2")
+    assert not names.describe("local:smollm2").ready
+
+
+async def test_a_script_of_the_test_model_is_found_by_its_name(
+    made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETINUE_TEST_SCRIPTS", str(tmp_path))
+    (tmp_path / "polite.yaml").write_text("- text: With pleasure")
+    names = made()
+    assert await text(names.resolve("test:polite")) == "With pleasure"
+    with pytest.raises(UnknownModel, match="There is: polite"):
+        names.resolve("test:plite")
 
 
 @pytest.mark.parametrize("key", [{}, {"OPENAI_API_KEY": "  "}])

@@ -1,4 +1,4 @@
-"""Names to models: `openai:gpt-5-mini`, an alias, `test`, or whatever a provider calls its models."""
+"""Names to models: `openai:gpt-5-mini`, an alias, `test`, `local:smollm2`, or whatever a provider calls its models."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ class ModelNames:
         provider, model = parted(whole)
         if provider == "test":
             return True
-        return bool(model) and (provider in PROVIDERS or bool(self._provider(provider).base_url))
+        return bool(model) and (provider == "local" or provider in PROVIDERS or bool(self._provider(provider).base_url))
 
     def _no(self, name: str) -> str:
         raise UnknownModel(name=name, problem=self._advice(name))
@@ -204,16 +204,22 @@ class ModelNames:
 
     def _check(self, meant: str) -> None:
         """Raise what stands against asking a model, without loading what it needs."""
-        provider, _ = parted(meant)
-        if meant not in self._given and provider not in HERE:
-            config = self._provider(provider)
-            key_of(provider, meant, config, self._environment)
-            check_address(provider, config, self._environment)
+        provider, name = parted(meant)
+        if meant in self._given or provider == "test":
+            return
+        if provider == "local":
+            from retinue.models.pull import path_of  # what fetches takes 50 ms to load
+
+            path_of(name, self._environment)
+            return
+        config = self._provider(provider)
+        key_of(provider, meant, config, self._environment)
+        check_address(provider, config, self._environment)
 
     def _is_ready(self, meant: str) -> bool:
         try:
             self._check(meant)
-        except (KeyMissing, BadSettings):
+        except (KeyMissing, UnknownModel, BadSettings):
             return False
         return True
 
@@ -237,11 +243,16 @@ class ModelNames:
         return guard
 
     def _built(self, meant: str, row: Row | None) -> Model:
-        if row is None:
+        provider, name = parted(meant)
+        if provider == "test":
             from retinue.models.script import scripted_model  # YAML takes 25 ms to load
 
             return scripted_model(meant, clock=self._clock)
-        provider, name = parted(meant)
+        if provider == "local":
+            from retinue.models.local import local_model  # it reads files, and knows how they are fetched
+
+            return local_model(meant)
+        assert row, "a provider's models have one"
         if self._speaks_openai(provider):
             return self._reach(provider).model(name, row.takes)
         return self._through_package(provider, name, row.takes)
