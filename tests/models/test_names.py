@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -94,23 +95,41 @@ async def test_aliases_in_a_circle_are_an_error(made: Made) -> None:
 @pytest.mark.parametrize(
     ("name", "advice"),
     [
-        ("opnai:gpt-5-mini", "There is: openai:gpt-5-mini"),
-        ("gpt-5-mini", "There is: openai:gpt-5-mini"),
-        ("claude-opus-5", "There is: anthropic:claude-opus-5"),
-        ("tset", "There is: test"),
-        ("mini-model", "There is: my-model"),
-        ("fats", "There is: fast"),
-        ("qqq", "There is: fast, my-model, test"),
+        ("opnai:gpt-5-mini", r"did you mean openai:gpt-5-mini"),
+        ("gpt-5-mini", r"did you mean openai:gpt-5-mini"),
+        ("claude-opus-5", r"did you mean anthropic:claude-opus-5\?"),
+        ("tset", r"did you mean test\?"),
+        ("mini-model", r"did you mean my-model\?"),
+        ("fats", r"did you mean fast\?"),
+        ("qqq", "there is fast, my-model, test, and PROVIDER:NAME"),
         ("openai", "say which model of openai: openai:NAME"),
         ("openai:", "say which model of openai: openai:NAME"),
         ("nowhere:x", r"\[providers.nowhere\] needs a `base_url`"),
-        ("", "no such model"),
+        ("", "there is fast"),
     ],
 )
 async def test_an_unknown_name_is_answered_with_near_ones(made: Made, name: str, advice: str) -> None:
     names = made({"my-model": ScriptedModel()}, aliases={"fast": "test"}, providers={"nowhere": {}})
     with pytest.raises(UnknownModel, match=advice):
         names.resolve(name)
+
+
+async def test_a_local_model_that_is_not_here_says_how_to_get_it(made: Made, tmp_path: Path) -> None:
+    names = made(environment={"RETINUE_MODELS_DIR": str(tmp_path)})
+    with pytest.raises(UnknownModel, match="Run: retinue models pull smollm2"):
+        names.resolve("local:smollm2")
+    assert not names.describe("local:smollm2").ready
+
+
+async def test_a_script_of_the_test_model_is_found_by_its_name(
+    made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETINUE_TEST_SCRIPTS", str(tmp_path))
+    (tmp_path / "polite.yaml").write_text("- text: With pleasure")
+    names = made()
+    assert await text(names.resolve("test:polite")) == "With pleasure"
+    with pytest.raises(UnknownModel, match="There is: polite"):
+        names.resolve("test:plite")
 
 
 @pytest.mark.parametrize("key", [{}, {"OPENAI_API_KEY": "  "}])

@@ -1,4 +1,4 @@
-"""Names to models: `openai:gpt-5-mini`, an alias, `test`, or whatever a provider calls its models."""
+"""Names to models: `openai:gpt-5-mini`, an alias, `test`, `local:smollm2`, or whatever a provider calls its models."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from retinue.core.messages import Message, Text, text_of
 from retinue.core.outcome import Failure, Usage
-from retinue.errors import BadFile, BadSettings, ExtraMissing, KeyMissing, ModelError, UnknownModel
+from retinue.errors import BadSettings, ExtraMissing, KeyMissing, ModelError, UnknownModel
 from retinue.models import late
 from retinue.models.breaker import Breaker
 from retinue.models.config import ModelsConfig, ProviderConfig
@@ -178,9 +178,9 @@ class ModelNames:
 
     def _is_known(self, whole: str) -> bool:
         provider, model = parted(whole)
-        if provider in HERE:
-            return provider == "test" or bool(model)
-        return bool(model) and (provider in PROVIDERS or bool(self._provider(provider).base_url))
+        if provider == "test":
+            return True
+        return bool(model) and (provider == "local" or provider in PROVIDERS or bool(self._provider(provider).base_url))
 
     def _no(self, name: str) -> str:
         raise UnknownModel(name=name, problem=self._advice(name))
@@ -198,23 +198,28 @@ class ModelNames:
             near = [f"{found}:{model}" for found in difflib.get_close_matches(provider, providers, n=3)]
         else:
             near = [f"{found}:{name}" for found in providers_of(name)[:3]]
-        near = [*difflib.get_close_matches(name, names, n=3), *near] or sorted(names)
-        return f"no such model. There is: {', '.join(dict.fromkeys(near))}. `retinue models list` shows all"
+        if near := list(dict.fromkeys([*difflib.get_close_matches(name, names, n=3), *near])):
+            return f"did you mean {' or '.join(near)}?"
+        return f"there is {', '.join(sorted(names))}, and PROVIDER:NAME; `retinue models list` shows all"
 
     def _check(self, meant: str) -> None:
         """Raise what stands against asking a model, without loading what it needs."""
-        provider, _ = parted(meant)
+        provider, name = parted(meant)
+        if meant in self._given or provider == "test":
+            return
         if provider == "local":
-            _local(meant)
-        elif meant not in self._given and provider not in HERE:
-            config = self._provider(provider)
-            key_of(provider, meant, config, self._environment)
-            check_address(provider, config, self._environment)
+            from retinue.models.pull import path_of  # what fetches takes 50 ms to load
+
+            path_of(name, self._environment)
+            return
+        config = self._provider(provider)
+        key_of(provider, meant, config, self._environment)
+        check_address(provider, config, self._environment)
 
     def _is_ready(self, meant: str) -> bool:
         try:
             self._check(meant)
-        except (KeyMissing, BadSettings, BadFile, UnknownModel, ExtraMissing):
+        except (KeyMissing, UnknownModel, BadSettings):
             return False
         return True
 
@@ -238,13 +243,16 @@ class ModelNames:
         return guard
 
     def _built(self, meant: str, row: Row | None) -> Model:
-        if row is None and meant.startswith("local:"):
-            return _local(meant)
-        if row is None:
+        provider, name = parted(meant)
+        if provider == "test":
             from retinue.models.script import scripted_model  # YAML takes 25 ms to load
 
             return scripted_model(meant, clock=self._clock)
-        provider, name = parted(meant)
+        if provider == "local":
+            from retinue.models.local import local_model  # it reads files, and knows how they are fetched
+
+            return local_model(meant)
+        assert row, "a provider's models have one"
         if self._speaks_openai(provider):
             return self._reach(provider).model(name, row.takes)
         return self._through_package(provider, name, row.takes)
@@ -298,13 +306,6 @@ class ModelNames:
 
     def _row(self, provider: str, name: str) -> Row:
         return corrected(row_of(provider, name), self._config.takes.get(f"{provider}:{name}"))
-
-
-def _local(name: str) -> Model:
-    """A model in this process. Raises what is missing for it."""
-    from retinue.models.local import local_model  # who asks no such model need not wait for it
-
-    return local_model(name)
 
 
 def parted(name: str) -> tuple[str, str]:

@@ -141,6 +141,19 @@ async def test_thinking_is_told_from_text(server: Server, wire: Wire, deltas: li
     assert response.parts == (Thinking(text="hmm", provider={"name": "acme", "field": field}), Text(text="Yes"))
 
 
+async def test_fields_that_are_no_text_are_passed_over(server: Server, wire: Wire) -> None:
+    odd = {"content": "Yes", "reasoning": {"a": 1}, "reasoning_content": [], "refusal": False}
+    server.will(answer(odd, {"content": None, "reasoning": None}))
+    _, response = await wire.ask()
+    assert (response.parts, response.stop) == ((Text(text="Yes"),), "end")
+
+
+async def test_a_heartbeat_says_nothing(server: Server, wire: Wire) -> None:
+    server.will(b": wait\n\ndata: \n\ndata:\n\n" + saying("Yes"))
+    _, response = await wire.ask()
+    assert response.parts == (Text(text="Yes"),)
+
+
 @pytest.mark.parametrize(
     ("texts", "thought", "text"),
     [
@@ -226,6 +239,7 @@ async def test_output_that_was_asked_for_is_a_value(server: Server, wire: Wire, 
         ),
         ({**USAGE, "prompt_tokens_details": None}, Usage(calls=1, input_tokens=7, output_tokens=3)),
         ({**USAGE, "prompt_cache_hit_tokens": 4}, Usage(calls=1, input_tokens=7, output_tokens=3, cached_tokens=4)),
+        ({"prompt_tokens": 7.0, "completion_tokens": 3.0}, Usage(calls=1, input_tokens=7, output_tokens=3)),
         ({**USAGE, "cached_tokens": 4}, Usage(calls=1, input_tokens=7, output_tokens=3, cached_tokens=4)),
     ],
 )
@@ -269,6 +283,15 @@ async def test_an_answer_in_one_piece_is_taken_too(server: Server, wire: Wire, t
     assert Piece("Hello") in pieces
     assert response.parts == (Text(text="Hello"), ToolCall(call_id="call_1", tool="look", arguments='{"at":'))
     assert response.usage == Usage(calls=1, input_tokens=7, output_tokens=3)
+
+
+@pytest.mark.parametrize(("served", "name"), [("org/model-1", "org/model-1"), ("/srv/a.gguf", "any"), (None, "any")])
+async def test_who_answered_is_called_as_the_server_calls_it(
+    server: Server, wire: Wire, served: str | None, name: str
+) -> None:
+    server.will(sse(chunk({"content": "a"}, "stop", model=served)))
+    _, response = await wire.ask()
+    assert response.model == f"acme:{name}"
 
 
 async def test_an_empty_answer_with_a_reason_is_an_answer(server: Server, wire: Wire) -> None:

@@ -204,12 +204,32 @@ async def test_a_stream_that_ends_in_the_middle_is_broken(server: Server, wire: 
     assert says in str(error)
 
 
-@pytest.mark.parametrize("body", [b"", b"data: [DONE]\n\n", b": hello\n\n", b"data: {}\n\n", sse(chunk({}))])
-async def test_an_empty_stream_is_broken(server: Server, wire: Wire, body: bytes) -> None:
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b"", "but nothing"),
+        (b"data: [DONE]\n\n", "but "),
+        (b": hello\n\n", 'but ": hello"'),
+        (b"data: {}\n\n", "but "),
+        (sse(chunk({})), "but "),
+        (b"<html><title>Hi</title></html>", 'but a web page ("Hi")'),
+    ],
+)
+async def test_an_empty_stream_is_broken(server: Server, wire: Wire, body: bytes, says: str) -> None:
     server.will(body)
     error = await problem(wire)
     assert type(error) is ModelBroken
-    assert "empty" in str(error)
+    assert f"there was no answer in it, {says}" in str(error)
+
+
+@pytest.mark.parametrize(
+    "body", ['{"error": {"code": 503, "message": "loading"}}', 'error: {"code": 503, "message": "loading"}\n\n']
+)
+async def test_an_error_in_a_form_of_its_own_is_understood(server: Server, wire: Wire, body: str) -> None:
+    server.will(body.encode())
+    error = await problem(wire)
+    assert type(error) is ModelUnavailable
+    assert "loading" in str(error)
 
 
 @pytest.mark.parametrize("length", range(0, len(saying("Hello")), 7))

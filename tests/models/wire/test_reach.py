@@ -60,6 +60,12 @@ def test_the_key_goes_into_the_header_and_other_headers_go_over_it() -> None:
     assert (told["Authorization"], told["api-key"]) == ("other", "x")
 
 
+@pytest.mark.parametrize("headers", [{"X-A": "one\ntwo"}, {"X\r\nA": "one"}, {"": "one"}, {"X-A": "ü"}])
+def test_a_header_that_cannot_be_sent_is_said(headers: dict[str, str]) -> None:
+    with pytest.raises(BadSettings, match=r"headers under \[providers.openai\]: .* has characters that cannot be sent"):
+        reach(headers=headers)
+
+
 def test_a_user_in_the_address_is_sent_as_a_header_and_named_nowhere() -> None:
     found = endpoint(key=None, base_url="http://me:w%20rd@a.example/v1")
     assert found.url == "http://a.example/v1"

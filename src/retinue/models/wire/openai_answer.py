@@ -26,6 +26,9 @@ BROKEN = ("error", "abort")
 OPEN, CLOSE = "<think>", "</think>"
 
 
+Number = int | float
+
+
 class FunctionPart(msgspec.Struct, gc=False):
     name: str | None = None
     arguments: str | dict[str, object] | None = None
@@ -38,12 +41,12 @@ class CallPart(msgspec.Struct):
 
 
 class Said(msgspec.Struct):
-    """A delta, or a whole message: they have the same fields."""
+    """A delta, or a whole message: they have the same fields. What is no text where it should be is passed over."""
 
     content: str | list[dict[str, object]] | None = None
-    reasoning_content: str | None = None
-    reasoning: str | None = None
-    refusal: str | None = None
+    reasoning_content: object = None
+    reasoning: object = None
+    refusal: object = None
     tool_calls: list[CallPart] | None = None
 
 
@@ -55,20 +58,20 @@ class Choice(msgspec.Struct):
 
 
 class InputDetails(msgspec.Struct, gc=False):
-    cached_tokens: int | None = None
+    cached_tokens: Number | None = None
 
 
 class OutputDetails(msgspec.Struct, gc=False):
-    reasoning_tokens: int | None = None
+    reasoning_tokens: Number | None = None
 
 
 class Used(msgspec.Struct):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
+    prompt_tokens: Number | None = None
+    completion_tokens: Number | None = None
     prompt_tokens_details: InputDetails | None = None
     completion_tokens_details: OutputDetails | None = None
-    prompt_cache_hit_tokens: int | None = None
-    cached_tokens: int | None = None
+    prompt_cache_hit_tokens: Number | None = None
+    cached_tokens: Number | None = None
 
     @property
     def counted(self) -> bool:
@@ -135,7 +138,7 @@ class Answer:
         used = chunk.usage or (chunk.x_groq and chunk.x_groq.usage)
         if used and used.counted:
             self._used = used
-        if chunk.model:
+        if chunk.model and not chunk.model.startswith("/"):  # where its file is, is nobody's business
             self._model = chunk.model
 
     def _take(self, choice: Choice) -> None:
@@ -148,7 +151,7 @@ class Answer:
             if said.tool_calls:
                 for part in said.tool_calls:
                     self._call(part)
-            if said.refusal:
+            if isinstance(said.refusal, str) and said.refusal:
                 self._refused = True
                 self._say_more("text", self._text, said.refusal)
         if choice.error:
@@ -163,10 +166,12 @@ class Answer:
         self._fresh.append((kind, text))
 
     def _think(self, said: Said) -> None:
-        # Some servers say the same in both fields.
-        self._thought_field = "reasoning_content" if said.reasoning_content else "reasoning"
-        self._tags = None
-        self._say_more("thinking", self._thoughts, said.reasoning_content or said.reasoning or "")
+        for name in ("reasoning_content", "reasoning"):
+            thought = getattr(said, name)
+            if isinstance(thought, str) and thought:
+                self._thought_field, self._tags = name, None
+                self._say_more("thinking", self._thoughts, thought)
+                return  # some servers say the same in both fields
 
     def _speak(self, content: str | list[dict[str, object]]) -> None:
         if isinstance(content, list):
@@ -300,15 +305,13 @@ class Answer:
             said = (self._text, self._thoughts, *(call.arguments for call in self._calls))
             return estimate.used(self._request, sum(len(text) for texts in said for text in texts))
         details, thinking = used.prompt_tokens_details, used.completion_tokens_details
+        cached = (details and details.cached_tokens) or used.prompt_cache_hit_tokens or used.cached_tokens
         return Usage(
             calls=1,
-            input_tokens=used.prompt_tokens or 0,
-            output_tokens=used.completion_tokens or 0,
-            cached_tokens=(details and details.cached_tokens)
-            or used.prompt_cache_hit_tokens
-            or used.cached_tokens
-            or 0,
-            thinking_tokens=(thinking and thinking.reasoning_tokens) or 0,
+            input_tokens=int(used.prompt_tokens or 0),
+            output_tokens=int(used.completion_tokens or 0),
+            cached_tokens=int(cached or 0),
+            thinking_tokens=int((thinking and thinking.reasoning_tokens) or 0),
         )
 
 

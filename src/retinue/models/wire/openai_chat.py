@@ -74,6 +74,7 @@ class Reading:
         self._events = Events()
         self.ended = False
         self._done = False
+        self._beginning = b""
 
     async def more(self) -> None:
         """Take in what has come. Some servers give the whole at once although a stream was asked for."""
@@ -82,16 +83,18 @@ class Reading:
             self._end()
             return
         chunk = await self._reply.more()
+        self._beginning = self._beginning or chunk
         try:
             events = self._events.feed(chunk) if chunk else self._events.end()
         except EndlessEvent as error:
             raise self._say.broken(str(error)) from None
         for data in events:
-            if data == DONE:
+            if data.startswith(DONE):
                 self._done = True
                 self._end()
                 return
-            self._answer.take(data)
+            if data:
+                self._answer.take(data)
         if not chunk:
             self._end()
 
@@ -102,7 +105,7 @@ class Reading:
     def problem(self) -> ModelError | None:
         """What is wrong with how it ended."""
         if self._answer.empty:
-            return self._say.broken("it was empty")
+            return self._say.empty(self._beginning)
         if not (self._done or self._answer.finished):
             return self._say.broken("it broke off in the middle: the server neither gave a reason nor said [DONE]")
         return None

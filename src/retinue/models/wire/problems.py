@@ -77,6 +77,14 @@ class Problems:
     def broken(self, problem: str) -> ModelBroken:
         return ModelBroken(model=self._model, problem=self.clean(problem))
 
+    def empty(self, beginning: bytes) -> ModelError:
+        """It ended without an answer. What there was instead may be an error in a form of its own."""
+        beginning = beginning.strip()
+        complaint = _complaint(beginning.removeprefix(b"error:"))
+        if said := _words(complaint):
+            return self._sorted(_status(complaint), complaint, self._quoted(said), None)
+        return self.broken(f"there was no answer in it, but {self._quoted(_page(beginning))}")
+
     def unsayable(self, problem: str) -> ModelRefused:
         """The request cannot be said in the format."""
         return ModelRefused(model=self._model, problem=self.clean(problem))
@@ -96,9 +104,8 @@ class Problems:
     def complained(self, error: object) -> ModelError:
         """An error in the middle of an answer that began well."""
         complaint = _complaint(msgspec.json.encode(error))
-        status = complaint.code if isinstance(complaint.code, int) else 0
         said = self._quoted(_words(complaint) or "an error without a word on it")
-        return self._sorted(status, complaint, said, None)
+        return self._sorted(_status(complaint), complaint, said, None)
 
     def clean(self, text: str) -> str:
         """Without any secret."""
@@ -181,6 +188,10 @@ def _complaint(body: bytes) -> Complaint:
     if isinstance(told, dict):
         return Complaint(**{name: told.get(name) for name in Complaint.__struct_fields__})
     return Complaint(message=told) if isinstance(told, str) else Complaint()
+
+
+def _status(complaint: Complaint) -> int:
+    return complaint.code if isinstance(complaint.code, int) else 0
 
 
 def _words(complaint: Complaint) -> str:

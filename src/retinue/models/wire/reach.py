@@ -43,6 +43,7 @@ class Reach:
         if self.is_openai:
             headers |= _account(environment)
         proxy = _proxy(config, address)
+        _check_headers(provider, config)
         self._secrets = tuple(filter(None, (key, *config.headers.values(), address.password, _password(proxy))))
         self.client = HttpClient(
             Endpoint(
@@ -93,6 +94,13 @@ def _authorization(key: str | None, address: SplitResult, url_from: str) -> dict
 
 def _without_user(address: SplitResult) -> str:
     return address._replace(netloc=address.netloc.rpartition("@")[2]).geturl()
+
+
+def _check_headers(provider: str, config: ProviderConfig) -> None:
+    for name, value in config.headers.items():
+        if not (name and name.isascii() and name.isprintable() and value.isascii() and value.isprintable()):
+            where = f"headers under [providers.{provider}]"
+            raise BadSettings(where=where, problem=f"{name!r} has characters that cannot be sent")
 
 
 def _account(environment: Mapping[str, str]) -> dict[str, str]:
