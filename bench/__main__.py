@@ -16,7 +16,7 @@ from pathlib import Path
 
 import psycopg
 
-from bench import models, scale, steps
+from bench import answers, models, scale, steps
 from bench.measure import Figure, machine, table
 from bench.runs import bare_commit, bare_writer, clear, run_load
 
@@ -136,6 +136,11 @@ def much_of_everything(rounds: int, finished: int, parked: int) -> list[Figure]:
     ]
 
 
+def questions(rounds: int, runs: int) -> list[Figure]:
+    with sqlite_file() as fresh:
+        return answers.figures(rounds, runs, fresh)
+
+
 def start_up(rounds: int) -> list[Figure]:
     def seconds(*arguments: str) -> list[float]:
         took = []
@@ -160,7 +165,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=2000)
     parser.add_argument("--finished", type=int, default=1_000_000)
     parser.add_argument("--parked", type=int, default=10_000)
-    parser.add_argument("--only", choices=("runs", "steps", "scale", "models", "start"))
+    parser.add_argument("--only", choices=("runs", "steps", "scale", "models", "answers", "start"))
     parser.add_argument("--write", action="store_true", help=f"keep the figures in {RESULTS.name}")
     given = parser.parse_args()
     parts: dict[str, Callable[[], list[Figure]]] = {
@@ -168,6 +173,7 @@ def main() -> None:
         "steps": lambda: one_run(given.rounds),
         "scale": lambda: much_of_everything(given.rounds, given.finished, given.parked),
         "models": lambda: models.figures(given.rounds),
+        "answers": lambda: questions(given.rounds, given.runs),
         "start": lambda: start_up(given.rounds),
     }
     figures = [figure for name, part in parts.items() if given.only in (None, name) for figure in part()]
