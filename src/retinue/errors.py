@@ -19,7 +19,8 @@
     │   └── NotSupported        the target's platform cannot do what was asked
     ├── StoreError              the database said no
     │   ├── DatabaseMissing  NotADatabase  DatabaseReadOnly  DatabaseFull
-    │   ├── DatabaseLocked  DatabaseNewer  DatabaseUnavailable  FileMissing
+    │   ├── DatabaseLocked  DatabaseNewer  DatabaseUnavailable
+    │   ├── FileMissing  FilesUnavailable   a stored file, or all of them
     │   └── StoreClosed
     ├── PullFailed              a local model was not fetched
     ├── JournalError
@@ -302,6 +303,13 @@ class FileMissing(StoreError):
     """The stored file {uri} is not there any more. Restore it, or retry the run with --fresh."""
 
     uri: str
+
+
+class FilesUnavailable(StoreError):
+    """The file store {place} cannot be used: {problem}"""
+
+    place: str
+    problem: str
 
 
 class StoreClosed(StoreError):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from retinue.errors import FileMissing, StoreError
+from retinue.errors import FileMissing, FilesUnavailable
 from retinue.files.local import LocalFiles, MemoryFiles
 from retinue.ports.files import Files
 
@@ -37,5 +37,5 @@ async def test_a_file_that_is_not_there_is_a_typed_error(files: Files, uri: str)
 
 async def test_a_folder_that_cannot_be_written_is_a_typed_error(tmp_path: Path) -> None:
     (tmp_path / "files").write_text("this is no folder")
-    with pytest.raises(StoreError, match="cannot be written"):
+    with pytest.raises(FilesUnavailable, match="cannot be written"):
         await LocalFiles(tmp_path / "files").put(b"some bytes")

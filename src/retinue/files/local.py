@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
 import time
 import uuid
 from contextlib import suppress
 from pathlib import Path
 
-from retinue.errors import FileMissing, StoreError
-
-STILL_WANTED_SECONDS = 3600
-SCHEME = "file:sha256/"
-
-
-def _uri(data: bytes) -> str:
-    return SCHEME + hashlib.sha256(data).hexdigest()
+from retinue.errors import FileMissing, FilesUnavailable
+from retinue.files.content import STILL_WANTED_SECONDS, key_of, uri_of
 
 
 class MemoryFiles:
@@ -27,7 +20,7 @@ class MemoryFiles:
         self._files: dict[str, bytes] = {}
 
     async def put(self, data: bytes) -> str:
-        uri = _uri(data)
+        uri = uri_of(data)
         self._files[uri] = data
         return uri
 
@@ -56,13 +49,10 @@ class LocalFiles:
         await asyncio.to_thread(self._delete, uri)
 
     def _path(self, uri: str) -> Path:
-        digest = uri.removeprefix(SCHEME)
-        if not uri.startswith(SCHEME) or len(digest) != 64 or not digest.isalnum():
-            raise FileMissing(uri=uri)
-        return self._folder / digest[:2] / digest
+        return self._folder / key_of(uri)
 
     def _put(self, data: bytes) -> str:
-        uri = _uri(data)
+        uri = uri_of(data)
         path = self._path(uri)
         with suppress(OSError):
             os.utime(path)  # who deletes what is no longer used sees that it is
@@ -76,7 +66,10 @@ class LocalFiles:
                 os.fsync(file.fileno())
             beside.replace(path)
         except OSError as error:
-            raise StoreError(problem=f"{path} cannot be written: {error.strerror}") from None
+            raise FilesUnavailable(
+                place=str(self._folder),
+                problem=f"it cannot be written: {error.strerror}. Check the folder and its permissions.",
+            ) from None
         return uri
 
     def _delete(self, uri: str) -> None:
@@ -95,4 +88,4 @@ class LocalFiles:
         except FileNotFoundError:
             raise FileMissing(uri=uri) from None
         except OSError as error:
-            raise StoreError(problem=f"{uri} cannot be read: {error.strerror}") from None
+            raise FilesUnavailable(place=str(self._folder), problem=f"{uri} cannot be read: {error.strerror}") from None
