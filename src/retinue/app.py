@@ -259,7 +259,8 @@ def _request(target: str | Callable[..., Awaitable[Any]], input: object, options
 
 
 def _in_thread(target: str, options: RunOptions) -> bool:
-    return options.get("thread") is not None or not target.startswith("function:")
+    named = options.get("thread") is not None or options.get("parent") is not None
+    return named or not target.startswith("function:")
 
 
 def _say(request: Request, input: object, options: RunOptions) -> Say:

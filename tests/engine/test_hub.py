@@ -173,7 +173,7 @@ async def test_all_readers_of_a_run_share_one_look_and_a_run_that_lives_here_nee
     await until(lambda: len(tail.waiting) == 20)
     shared.store.reads.clear()
     await shared.hub._look(tail)
-    assert shared.store.reads == {queries.EVENTS: 1, queries.PARTIALS: 1}
+    assert shared.store.reads == {queries.EVENTS: 1, queries.PARTIALS: 1, queries.RUN: 1}
     shared.hub.live(run.id, Living())
     monkeypatch.setattr(hub, "POLL_SECONDS", 0)
     shared.store.reads.clear()

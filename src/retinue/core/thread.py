@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -38,10 +40,22 @@ def decode_parts(data: str | bytes) -> tuple[AnyPart, ...]:
     return _parts.decode(data)
 
 
-def order(messages: Iterable[ThreadMessage], leaf_id: str) -> list[ThreadMessage]:
+class Node(Protocol):
+    """A message, in as much as it hangs from another one."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def parent_id(self) -> str | None: ...
+
+
+N = TypeVar("N", bound=Node)
+
+
+def order(messages: Iterable[N], leaf_id: str) -> list[N]:
     """A branch from the root to its leaf. One that has no beginning, or goes in a circle, is refused."""
     by_id = {message.id: message for message in messages}
-    branch: list[ThreadMessage] = []
+    branch: list[N] = []
     at: str | None = leaf_id
     while at is not None:
         message = by_id.pop(at, None)
@@ -109,12 +123,30 @@ def fit(messages: Sequence[Message], room: int) -> tuple[list[Message], int]:
     return [*messages[:1], *messages[1 + gone :]], gone
 
 
-def title_of(parts: Iterable[AnyPart]) -> str:
+def title_of(parts: Sequence[AnyPart]) -> str:
     """What a thread is called until somebody gives it a name: the beginning of what was said first."""
-    text = " ".join(text_of(tuple(parts)).split())
-    if len(text) <= TITLE_LENGTH:
-        return text
-    return text[:TITLE_LENGTH].rsplit(" ", 1)[0] + "…"
+    title = one_line(text_of(tuple(parts)) or " ".join(map(_name, parts)))
+    if len(title) <= TITLE_LENGTH:
+        return title
+    return title[: TITLE_LENGTH + 1].rsplit(" ", 1)[0][:TITLE_LENGTH] + "…"
+
+
+def _name(part: AnyPart) -> str:
+    match part:
+        case File(name=name, media_type=media_type):
+            return name or media_type
+        case Data(data=data):
+            return msgspec.json.encode(data).decode()
+        case _:
+            return ""
+
+
+_space = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
+
+
+def one_line(text: str) -> str:
+    """The words of a text, without what is between them: databases and lists have no room for that."""
+    return _space.sub(" ", text).strip()
 
 
 def answer_parts(output: object, partial: object) -> tuple[AnyPart, ...]:

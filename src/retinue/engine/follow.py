@@ -39,6 +39,8 @@ class Follower:
                         yield event
                 if page or tail.version != version:
                     continue
+                if tail.gone:
+                    raise UnknownRun(run_id=run_id)
                 if place == tail.end:  # who is ahead of the tail may have read the end of what it still takes for open
                     for said_by, turn in list(tail.turns.items()):
                         for delta in seen.setdefault(said_by, Place()).advance(said_by, turn):
@@ -59,6 +61,8 @@ class Follower:
             async with tail.in_turn():
                 page = await read(tail.key, after, PAGE)
             if not page:
+                if tail.ring and tail.place(tail.ring[0]) > after + 1:  # what went before was there
+                    tail.gone |= await self._store.run(tail.key) is None
                 tail.caught_up(after)
         return page
 

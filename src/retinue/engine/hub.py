@@ -79,6 +79,8 @@ class Tail:
     poller: asyncio.Task[None] | None = None
     poke: asyncio.Event = field(default_factory=asyncio.Event)
     closed: bool = False
+    gone: bool = False
+    """It was deleted: nothing comes any more, not even an end."""
 
     @property
     def end(self) -> int | None:
@@ -114,7 +116,7 @@ class Tail:
     def stir(self) -> None:
         """There is something new: wake who waits. A crowd is woken a few at a time, so that the run is not held up."""
         self.version += 1
-        if len(self.waiting) <= AT_ONCE or self.closed:
+        if len(self.waiting) <= AT_ONCE or self.closed or self.gone:
             self._wake(len(self.waiting))
         elif self.waker is None or self.waker.done():
             self.waker = asyncio.create_task(self._wake_in_turns())
@@ -314,13 +316,17 @@ class Hub:
 
     async def _look(self, tail: Tail) -> None:
         # Turns first: whoever is shown one has been shown all events before it.
-        turns = await self._turns_elsewhere(tail)
+        version, turns = tail.version, await self._turns_elsewhere(tail)
         read = self._store.tree_events if tail.tree else self._store.events
         while (end := tail.end) is not None and (page := await read(tail.key, end, PAGE)):
             for recorded in page:
                 tail.push(recorded)
                 if _closes(recorded, turns.get(recorded.run_id)):
                     del turns[recorded.run_id]
+        if tail.version == version and await self._store.run(tail.key) is None:
+            tail.gone = True
+            tail.stir()
+            return
         here = {run_id: turn for run_id, turn in tail.turns.items() if run_id in self.turns}
         turns = {run_id: turn for run_id, turn in turns.items() if not self.is_live(run_id)} | here
         if turns != tail.turns:

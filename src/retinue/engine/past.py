@@ -63,7 +63,8 @@ async def read_past(store: Store, codec: Codec, row: RunRow) -> Past:
 async def read_outcome(store: Store, codec: Codec, run_id: str) -> Outcome:
     """How a run ended, from its last event."""
     last = await store.last_event(run_id)
-    assert last
+    if last is None:
+        raise UnknownRun(run_id=run_id)  # deleted meanwhile
     return outcome_of(await codec.used(last))
 
 

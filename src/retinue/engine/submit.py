@@ -132,11 +132,15 @@ class Submitter:
             source_run_id=request.source_run_id,
             source_seq=request.source_seq,
             idempotency_key=request.idempotency_key,
-            request_digest=digest_of([str(target), encoded.encoded]) if request.idempotency_key else None,
+            request_digest=self._digest(queued) if request.idempotency_key else None,
             purse_limit=_purse_limit(request, parent),
             queued=encoded,
         )
         return Submit(run=run, requirement=pinned.requires, definition=pinned.definition)
+
+    def _digest(self, queued: e.RunQueued) -> str:
+        """What is asked for, the same each time it is asked: the message that it will fill is a new one each time."""
+        return digest_of([queued.target, self._codec.encode(replace(queued, message_id=None)).encoded])
 
 
 def _purse_limit(request: Request, parent: RunRow | None) -> int | None:

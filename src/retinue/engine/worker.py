@@ -16,7 +16,7 @@ import msgspec
 
 from retinue.engine.attempt import Attempt, Services
 from retinue.engine.hub import TICK_SECONDS
-from retinue.engine.purge import purge
+from retinue.engine.purge import purge, sweep
 from retinue.errors import RetinueError, StoreClosed, StoreError
 from retinue.ids import new_id
 from retinue.ports.store import Claim, Claimed, LetGo, Renew, WakeDue, WorkerDied, WorkerRow
@@ -254,7 +254,10 @@ class Worker:
         for run_id in await store.expired():
             await self.end(run_id)
         for thread_id in await store.dropped():
+            for run_id in await store.idle_in(thread_id):  # told to stop; nobody may be able to load them
+                await self.end(run_id)
             await purge(store, self._services.codec, thread_id)
+        await sweep(store, self._services.codec)
         for worker in await store.workers():
             if worker.lease_until and worker.id != self.id and is_dead(worker, self.row):
                 await store.worker_died(WorkerDied(worker_id=worker.id))

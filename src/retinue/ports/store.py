@@ -202,6 +202,12 @@ class Stats:
     oldest_queued: int | None
 
 
+UPLOAD = "upl"
+"""What the ids of uploads begin with."""
+NOBODY = "-"
+"""Who holds a file that nothing refers to any more, as long as it may still be there."""
+
+
 # What can be written
 
 
@@ -247,7 +253,8 @@ class Post:
     """Say something in a thread, and queue what answers: all of it is stored, or nothing.
 
     `ahead` are the runs that were under way on the branch, nearest first. Gives the id of the first answer's run, or
-    that of the one with the same key, and the ids and statuses of those that were told to stop.
+    that of the one with the same key, and the ids and statuses of those that were told to stop. One that goes on
+    `at_end` has the newest message as its parent; when somebody was quicker, nothing is stored and the answer is None.
     """
 
     thread_id: str
@@ -258,6 +265,7 @@ class Post:
     answers: tuple[Answer, ...]
     ahead: tuple[str, ...] = ()
     on_busy: OnBusy = OnBusy.QUEUE
+    at_end: bool = False
     files: tuple[tuple[str, int], ...] = ()
 
 
@@ -293,12 +301,19 @@ class Purge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keep:
-    """Say that a stored file is somebody's."""
+    """Say that a stored file is somebody's. An upload is held by an id of its own until something is said with it."""
 
     uri: str
     holder: str
     owner: str
     size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forget:
+    """These files, which were nobody's, are gone or somebody's again."""
+
+    uris: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -449,6 +464,7 @@ Write = (
     | Drop
     | Purge
     | Keep
+    | Forget
     | Reserve
     | Append
     | Claim
@@ -489,11 +505,12 @@ class Store(Protocol):
     def on_commit(self, listener: Callable[[Commit], None]) -> None: ...
 
     async def submit(self, write: Submit) -> str: ...
-    async def post(self, write: Post) -> Posted: ...
+    async def post(self, write: Post) -> Posted | None: ...
     async def rename(self, write: Rename) -> None: ...
     async def drop(self, write: Drop) -> dict[str, Status]: ...
     async def purge(self, write: Purge) -> Pruned | None: ...
     async def keep(self, write: Keep) -> None: ...
+    async def forget(self, write: Forget) -> None: ...
     async def reserve(self, write: Reserve) -> bool: ...
     async def append(self, write: Append) -> Appended | None: ...
     async def claim(self, write: Claim) -> list[Claimed]: ...
@@ -521,28 +538,41 @@ class Store(Protocol):
     async def held(self, worker_id: str) -> dict[str, tuple[int, int]]: ...
     async def children(self, parent_id: str) -> list[RunRow]: ...
     async def thread(self, thread_id: str) -> ThreadRow | None: ...
-    async def threads(self, *, owner: str | None = None, before: int | None = None, limit: int = 50) -> list[ThreadRow]:
-        """Those that something was said in last, first."""
+    async def threads(
+        self, *, owner: str | None = None, before: ThreadRow | None = None, limit: int = 50
+    ) -> list[ThreadRow]:
+        """Those that something was said in last, first; with `before`, those that come after that one."""
 
     async def dropped(self) -> list[str]: ...
     async def message(self, message_id: str) -> MessageRow | None: ...
-    async def messages(self, thread_id: str, after: str = "", limit: int = 500) -> list[MessageRow]: ...
+    async def messages(self, thread_id: str, after: MessageRow | None = None, limit: int = 500) -> list[MessageRow]:
+        """In the order in which they were said, by the database's time; with `after`, those after that one."""
+
     async def branch(self, message_id: str) -> list[MessageRow]:
         """A message and all above it, in no order: as much as there is, also of a thread that is broken."""
+
+    async def path(self, message_id: str) -> list[MessageRow]:
+        """The same without what they say."""
 
     async def latest(self, thread_id: str) -> str | None:
         """The newest message of a thread."""
 
-    async def live_above(self, message_id: str) -> list[str]:
-        """The runs under way that answer with this message or with one above it, nearest first."""
+    async def idle_in(self, thread_id: str) -> list[str]:
+        """The runs of a thread's trees that nobody runs and that have not ended, deepest first."""
 
-    async def live_in(self, thread_id: str) -> list[str]: ...
-    async def saying(self, text: str, *, owner: str | None = None, limit: int = 50) -> list[MessageRow]:
-        """Messages whose stored parts have a text in them, newest first."""
+    async def saying(
+        self, text: str, *, owner: str | None = None, before: str | None = None, limit: int = 50
+    ) -> list[MessageRow]:
+        """Messages whose stored parts have a text in them, newest first; with `before`, those with a lower id."""
 
-    async def replies(self, message_id: str) -> list[MessageRow]: ...
+    async def replies(self, thread_id: str, message_id: str | None) -> list[MessageRow]:
+        """What hangs from a message, in order; with None, what begins the thread."""
+
     async def holds(self, owner: str, uris: Sequence[str]) -> dict[str, int]:
         """Which of these files are an owner's, and their sizes."""
+
+    async def orphans(self, before: int) -> dict[str, bool]:
+        """Files that became nobody's before a time, and whether they are somebody's again."""
 
     async def events(self, run_id: str, after: int = 0, limit: int = 500) -> list[Recorded]: ...
     async def tree_events(self, root_id: str, after: int = 0, limit: int = 500) -> list[Recorded]: ...

@@ -48,6 +48,8 @@ class ModelRunner:
 
     async def _turn(self, ctx: RunContext, model: Model) -> Outcome | None:
         prompt = await ctx.prompt(model.takes)
+        if not prompt.messages:
+            raise BadInput(problem="There is nothing to answer: nobody has said anything on this branch.")
         request = ModelRequest(messages=tuple(prompt.messages), files=prompt.files, deadline=ctx.deadline)
         at_most = model.at_most(request)
         if not await ctx.reserve(at_most.cost_usd):

@@ -11,15 +11,16 @@ from dataclasses import dataclass, field, replace
 from retinue.core.digest import digest_of
 from retinue.core.messages import AnyPart, Data, File, Text, text_of
 from retinue.core.outcome import Status
-from retinue.core.thread import ThreadMessage, order, title_of
+from retinue.core.thread import ThreadMessage, one_line, order, title_of
 from retinue.engine.attempt import Services
 from retinue.engine.prompt import thread_message
 from retinue.engine.purge import purge
 from retinue.engine.submit import Request, store_large
 from retinue.engine.worker import Worker
-from retinue.errors import BadFile, BadInput, UnknownMessage, UnknownTarget, UnknownThread
+from retinue.errors import BadFile, BadInput, UnknownMessage, UnknownRun, UnknownTarget, UnknownThread
 from retinue.ids import new_id
 from retinue.ports.store import (
+    UPLOAD,
     Answer,
     Drop,
     Keep,
@@ -92,40 +93,53 @@ class Threads:
         """Store what is said, the placeholders and their queued runs, all or nothing. Nothing waits for a model."""
         if not say.targets:
             raise UnknownTarget(target="nobody", problem="say who is to answer, or set `target` in retinue.toml.")
+        files = await self._files(say)
+        while True:
+            write = replace(await self._post_of(say), files=files)
+            posted = await self._store.post(write)
+            if posted:
+                break  # else somebody was quicker: it goes on after what that one said
+        await self._end(posted.interrupted)
+        if posted.run_id != write.answers[0].submit.run.id:
+            return await self._said_before(say, posted.run_id)
+        return Said(
+            thread_id=write.thread_id,
+            message_id=write.message.id if write.message else None,
+            answers=tuple(Answering(message_id=a.message.id, run_id=a.submit.run.id) for a in write.answers),
+        )
+
+    async def _post_of(self, say: Say) -> Post:
         thread_id = say.thread_id or new_id("thr")
         parent_id = await self._parent(say)
+        ahead = await self._ahead(parent_id, say.thread_id or "")
         message = None
         if say.parts:
             encoded = self._codec.encode_parts(say.parts)
             author = f"user:{say.owner or 'local'}"
             message = NewMessage(id=new_id("msg"), parent_id=parent_id, participant=author, parts=encoded)
-        answers = [
-            await self._answer(say, target, thread_id, message.id if message else parent_id) for target in say.targets
-        ]
-        if not say.parts and parent_id is None and any(target.startswith("model:") for target in say.targets):
+        elif parent_id is None and any(target.startswith("model:") for target in say.targets):
             raise BadInput(problem="There is nothing to answer: say something, or name the message that is meant.")
+        given = input_of(say.parts or await self._parts(parent_id))
+        above = message.id if message else parent_id
+        answers = [await self._answer(say, target, given, thread_id, above) for target in say.targets]
         if say.request.idempotency_key:
-            answers[0] = _keyed(answers[0], say, parent_id, message)
-        posted = await self._store.post(
-            Post(
-                thread_id=thread_id,
-                owner=say.owner,
-                title=None if say.thread_id else title_of(say.parts),
-                message=message,
-                answers=tuple(answers),
-                ahead=await self._ahead(say, parent_id),
-                on_busy=say.on_busy,
-                files=await self._files(say),
-            )
-        )
-        await self._end(posted.interrupted)
-        if posted.run_id != answers[0].submit.run.id:
-            return await self._said_before(posted.run_id)
-        return Said(
+            answers[0] = _keyed(answers[0], say, message)
+        return Post(
             thread_id=thread_id,
-            message_id=message.id if message else None,
-            answers=tuple(Answering(message_id=a.message.id, run_id=a.submit.run.id) for a in answers),
+            owner=say.owner,
+            # As it is stored, without secrets.
+            title=None if say.thread_id else title_of(self._codec.parts_shown(message.parts) if message else ()),
+            message=message,
+            answers=tuple(answers),
+            ahead=() if say.on_busy is OnBusy.PARALLEL else ahead,
+            on_busy=say.on_busy,
+            at_end=say.thread_id is not None and not say.parent_id,
         )
+
+    async def _parts(self, message_id: str | None) -> tuple[AnyPart, ...]:
+        """What a message says by now, for who answers it."""
+        row = await self._store.message(message_id) if message_id else None
+        return self._codec.parts_used(row.parts) if row else ()
 
     async def _parent(self, say: Say) -> str | None:
         if say.thread_id is None and say.parent_id is not None:
@@ -135,12 +149,12 @@ class Threads:
         await self.thread(say.thread_id, owner=say.owner)
         return say.parent_id or await self._store.latest(say.thread_id)
 
-    async def _answer(self, say: Say, target: str, thread_id: str, parent_id: str | None) -> Answer:
+    async def _answer(self, say: Say, target: str, given: object, thread_id: str, parent_id: str | None) -> Answer:
         placeholder = NewMessage(id=new_id("msg"), parent_id=parent_id, participant=target)
         request = replace(
             say.request,
             target=target,
-            input=input_of(say.parts),
+            input=given,
             idempotency_key=None,
             thread_id=thread_id,
             message_id=placeholder.id,
@@ -152,11 +166,13 @@ class Threads:
         self._worker.can_load(write.run.requires)
         return await store_large(self._codec, write)
 
-    async def _ahead(self, say: Say, parent_id: str | None) -> tuple[str, ...]:
-        """The runs that are under way on the branch, nearest first. Nothing can begin there any more: only end."""
-        if parent_id is None or say.on_busy is OnBusy.PARALLEL:
+    async def _ahead(self, parent_id: str | None, thread_id: str) -> tuple[str, ...]:
+        """The runs that are under way on a branch, nearest first. Nothing can begin there any more: only end."""
+        if parent_id is None:
             return ()
-        return tuple(await self._store.live_above(parent_id))
+        path = _whole(await self._store.path(parent_id), parent_id, thread_id)
+        live = [row for row in path if row.status and not row.status.terminal]
+        return tuple(row.run_id for row in reversed(live) if row.run_id)
 
     async def _files(self, say: Say) -> tuple[tuple[str, int], ...]:
         """The stored files among the parts, each the owner's own."""
@@ -169,22 +185,20 @@ class Threads:
                 raise BadFile(name=part.name or "the file", problem="there is no such file. Upload it first.")
         return tuple(held.items())
 
-    async def _said_before(self, run_id: str) -> Said:
-        """What was stored under the same idempotency key."""
+    async def _said_before(self, say: Say, run_id: str) -> Said:
+        """What was stored under the same idempotency key, for the same request."""
         row = await self._store.run(run_id)
-        placeholder = await self._store.message(row.message_id) if row and row.message_id else None
-        if row is None or placeholder is None:
-            raise BadInput(problem=f"The idempotency key was used for run {run_id}, which is in no thread.")
-        beside = [placeholder]
-        said = None
-        if placeholder.parent_id:
-            replies = await self._store.replies(placeholder.parent_id)
-            beside = [reply for reply in replies if reply.created_at == placeholder.created_at and reply.run_id]
-            said = await self._store.message(placeholder.parent_id)
+        first = await self._store.message(row.message_id) if row and row.message_id else None
+        if first is None:
+            raise UnknownRun(run_id=run_id)  # deleted since
+        replies = await self._store.replies(first.thread_id, first.parent_id)
+        stored = [
+            reply for reply in replies if reply.run_id and (reply.created_at, reply.id) >= (first.created_at, first.id)
+        ]
         return Said(
-            thread_id=placeholder.thread_id,
-            message_id=said.id if said and said.created_at == placeholder.created_at else None,
-            answers=tuple(Answering(message_id=m.id, run_id=m.run_id) for m in beside if m.run_id),
+            thread_id=first.thread_id,
+            message_id=first.parent_id if say.parts else None,
+            answers=tuple(Answering(message_id=m.id, run_id=m.run_id or "") for m in stored[: len(say.targets)]),
         )
 
     async def again(self, row: RunRow, request: Request) -> str:
@@ -201,21 +215,23 @@ class Threads:
                 title=None,
                 message=None,
                 answers=(Answer(message=placeholder, submit=write),),
+                ahead=await self._ahead(before.parent_id, row.thread_id),
             )
         )
+        assert posted
         return posted.run_id
 
     async def regenerate(self, message_id: str, *, target: str | None = None, owner: str | None = None) -> Said:
         """Have a message answered anew, by the same target or by another, beside the answer that there is."""
         message = await self.message(message_id, owner=owner)
-        if message.participant.startswith("user:") or message.parent_id is None:
+        if message.participant.startswith("user:"):
             raise BadInput(problem=f"Message {message_id} is no answer. Name one that an agent or a model gave.")
         thread = await self.thread(message.thread_id, owner=owner)
         return await self.say(
             Say(
                 targets=(target or message.participant,),
                 thread_id=thread.id,
-                parent_id=message.parent_id,
+                parent_id=message.parent_id or ROOT,
                 request=Request(target="", owner=thread.owner),
             )
         )
@@ -227,7 +243,7 @@ class Threads:
         message = await self.message(message_id, owner=owner)
         if not message.participant.startswith("user:"):
             raise BadInput(problem=f"Message {message_id} was not said by a person. `regenerate` gives another answer.")
-        answered = [reply.participant for reply in await self._store.replies(message_id) if reply.run_id]
+        answered = [reply.participant for reply in await self._replies(message) if reply.run_id]
         thread = await self.thread(message.thread_id, owner=owner)
         return await self.say(
             Say(
@@ -239,10 +255,13 @@ class Threads:
             )
         )
 
+    async def _replies(self, message: ThreadMessage) -> list[MessageRow]:
+        return await self._store.replies(message.thread_id, message.id)
+
     async def upload(self, data: bytes, media_type: str, name: str = "", *, owner: str = "") -> File:
         """Store a file, to be named in what is said later."""
         uri = await self._services.files.put(data)
-        await self._store.keep(Keep(uri=uri, holder=new_id("upl"), owner=owner, size=len(data)))
+        await self._store.keep(Keep(uri=uri, holder=new_id(UPLOAD), owner=owner, size=len(data)))
         return File(uri=uri, media_type=media_type, name=name)
 
     # Reading
@@ -258,8 +277,10 @@ class Threads:
         """A thread by its id, or by the beginning or the end of it."""
         return await self._store.thread(text) or await self.thread(await id_like(self._store, "threads", "thr", text))
 
-    async def threads(self, *, owner: str | None = None, before: int | None = None, limit: int = 50) -> list[ThreadRow]:
-        """The one that something was said in last, first."""
+    async def threads(
+        self, *, owner: str | None = None, before: ThreadRow | None = None, limit: int = 50
+    ) -> list[ThreadRow]:
+        """The one that something was said in last, first; with `before`, those that come after that one."""
         return await self._store.threads(owner=owner, before=before, limit=limit)
 
     async def message(self, message_id: str, *, owner: str | None = None) -> ThreadMessage:
@@ -272,12 +293,12 @@ class Threads:
     async def messages(self, thread_id: str, *, owner: str | None = None) -> list[ThreadMessage]:
         """All messages of a thread in the order in which they were said, with all branches."""
         await self.thread(thread_id, owner=owner)
-        found: list[ThreadMessage] = []
-        while page := await self._store.messages(thread_id, found[-1].id if found else "", PAGE):
-            found += [self._shown(row) for row in page]
+        rows: list[MessageRow] = []
+        while page := await self._store.messages(thread_id, rows[-1] if rows else None, PAGE):
+            rows += page
             if len(page) < PAGE:
                 break
-        return found
+        return [self._shown(row) for row in rows]
 
     async def branch(
         self, thread_id: str, leaf_id: str | None = None, *, owner: str | None = None
@@ -288,10 +309,8 @@ class Threads:
         return await self._branch(leaf, thread_id) if leaf else []
 
     async def _branch(self, leaf_id: str, thread_id: str) -> list[ThreadMessage]:
-        rows = await self._store.branch(leaf_id)
-        if not any(row.id == leaf_id and row.thread_id == thread_id for row in rows):
-            raise UnknownMessage(message_id=leaf_id, thread_id=thread_id)
-        return order((self._shown(row) for row in rows), leaf_id)
+        rows = _whole(await self._store.branch(leaf_id), leaf_id, thread_id)
+        return [self._shown(row) for row in rows]
 
     async def search(self, text: str, *, owner: str | None = None, limit: int = 20) -> list[ThreadMessage]:
         """Messages that say it, newest first, whatever its case."""
@@ -300,9 +319,12 @@ class Threads:
             raise BadInput(problem="There is nothing to search for.")
         # What is stored is JSON, with keys and escapes; and databases know only the small letters of English.
         word = max(re.findall(r"[a-z0-9]+", wanted.lower()), key=len, default="")
-        rows = await self._store.saying(word, owner=owner, limit=20 * limit)
-        found = (self._shown(row) for row in rows)
-        return [message for message in found if _says(message, wanted)][:limit]
+        found: list[ThreadMessage] = []
+        before = None
+        while len(found) < limit and (rows := await self._store.saying(word, owner=owner, before=before, limit=PAGE)):
+            found += [message for message in map(self._shown, rows) if _says(message, wanted)]
+            before = rows[-1].id
+        return found[:limit]
 
     def _shown(self, row: MessageRow) -> ThreadMessage:
         return thread_message(row, self._codec.parts_shown(row.parts))
@@ -310,10 +332,11 @@ class Threads:
     # Changing
 
     async def rename(self, thread_id: str, title: str, *, owner: str | None = None) -> None:
-        if not title.strip():
+        stored = self._codec.parts_shown(self._codec.encode_parts((Text(text=title),)))  # without secrets
+        if not (words := one_line(text_of(stored))):
             raise BadInput(problem="A title says something.")
         await self.thread(thread_id, owner=owner)
-        await self._store.rename(Rename(thread_id=thread_id, title=title.strip()))
+        await self._store.rename(Rename(thread_id=thread_id, title=words))
 
     async def delete(self, thread_id: str, *, owner: str | None = None, patience: float = 10.0) -> bool:
         """Delete a thread with all that belongs to it. Readers miss it at once; what runs in it is stopped first.
@@ -350,9 +373,17 @@ def input_of(parts: Sequence[AnyPart]) -> object:
     return text_of(tuple(parts)) or None
 
 
-def _keyed(answer: Answer, say: Say, parent_id: str | None, message: NewMessage | None) -> Answer:
+def _whole(rows: Sequence[MessageRow], leaf_id: str, thread_id: str) -> list[MessageRow]:
+    """A branch of a thread from its root on."""
+    if not any(row.id == leaf_id and row.thread_id == thread_id for row in rows):
+        raise UnknownMessage(message_id=leaf_id, thread_id=thread_id)
+    return order(rows, leaf_id)
+
+
+def _keyed(answer: Answer, say: Say, message: NewMessage | None) -> Answer:
     """The answer whose run stands for all that is said under an idempotency key."""
-    said = [say.thread_id, say.parent_id and parent_id, message.parts if message else None, say.targets]
+    wanted = replace(say.request, target="", input=None)
+    said = [say.thread_id, say.parent_id, message.parts if message else None, say.targets, say.on_busy, wanted]
     run = replace(answer.submit.run, idempotency_key=say.request.idempotency_key, request_digest=digest_of(said))
     return replace(answer, submit=replace(answer.submit, run=run))
 

@@ -48,7 +48,7 @@ CREATE TABLE messages (
 
 CREATE INDEX messages_of_parent ON messages (parent_id);
 
-CREATE INDEX messages_of_thread ON messages (thread_id, id);
+CREATE INDEX messages_of_thread ON messages (thread_id, created_at, id);
 
 CREATE TABLE partials (
     run_id TEXT NOT NULL,
@@ -151,9 +151,11 @@ CREATE TABLE threads (
     PRIMARY KEY (id)
 );
 
-CREATE INDEX threads_by_time ON threads (updated_at);
+CREATE INDEX threads_by_time ON threads (updated_at, id);
 
 CREATE INDEX threads_dropped ON threads (id) WHERE deleted_at IS NOT NULL;
+
+CREATE INDEX threads_of_owner ON threads (owner, updated_at, id);
 
 CREATE TABLE tickets (
     id TEXT NOT NULL,

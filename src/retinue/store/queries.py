@@ -68,27 +68,40 @@ EXPIRED = (
 THREAD = f"SELECT {', '.join(ThreadRow.__dataclass_fields__)} FROM threads WHERE id = ? AND deleted_at IS NULL"
 DROPPED = "SELECT id FROM threads WHERE deleted_at IS NOT NULL ORDER BY id LIMIT 100"
 _MESSAGE = "m.id, m.thread_id, m.parent_id, m.participant, m.parts, m.run_id, m.created_at, r.status"
+_WORDLESS = _MESSAGE.replace("m.parts", "'[]'")
 _MESSAGES = f"SELECT {_MESSAGE} FROM messages m LEFT JOIN runs r ON r.id = m.run_id"
 MESSAGE = f"{_MESSAGES} WHERE m.id = ?"
-MESSAGES = f"{_MESSAGES} WHERE m.thread_id = ? AND m.id > ? ORDER BY m.id LIMIT ?"
-LATEST = "SELECT id FROM messages WHERE thread_id = ? ORDER BY id DESC LIMIT 1"
+# By the time of the database: ids are made by whoever posts, and clocks differ.
+MESSAGES = f"{_MESSAGES} WHERE m.thread_id = ? AND (m.created_at, m.id) > (?, ?) ORDER BY m.created_at, m.id LIMIT ?"
+LATEST = "SELECT id, created_at FROM messages WHERE thread_id = ? ORDER BY created_at DESC, id DESC LIMIT 1"
+REPLIES = f"{_MESSAGES} WHERE m.thread_id = ? AND m.parent_id = ? ORDER BY m.created_at, m.id"
+TOPS = f"{_MESSAGES} WHERE m.thread_id = ? AND m.parent_id IS NULL ORDER BY m.created_at, m.id"
 # UNION, not UNION ALL: where the thread goes in a circle it ends instead of going round.
-_ABOVE = """WITH RECURSIVE branch(id, parent_id, thread_id, run_id) AS (
-SELECT id, parent_id, thread_id, run_id FROM messages WHERE id = ? UNION
-SELECT m.id, m.parent_id, m.thread_id, m.run_id FROM messages m JOIN branch ON m.id = branch.parent_id
-AND m.thread_id = branch.thread_id)"""
-BRANCH = f"""{_ABOVE} SELECT {_MESSAGE} FROM branch JOIN messages m ON m.id = branch.id
-LEFT JOIN runs r ON r.id = m.run_id"""
-RUNS_IN = "SELECT id FROM runs WHERE thread_id = ?"
-LIVE_ABOVE = f"""{_ABOVE} SELECT r.id FROM branch JOIN runs r ON r.id = branch.run_id
-WHERE r.status IN ('queued', 'running', 'waiting') ORDER BY branch.id DESC"""
-LIVE_IN = "SELECT id FROM runs WHERE thread_id = ? AND status IN ('queued', 'running', 'waiting')"
+_ABOVE = """WITH RECURSIVE branch(id, thread_id, parent_id, participant, run_id, created_at) AS (
+SELECT id, thread_id, parent_id, participant, run_id, created_at FROM messages WHERE id = ? UNION
+SELECT m.id, m.thread_id, m.parent_id, m.participant, m.run_id, m.created_at FROM messages m
+JOIN branch ON m.id = branch.parent_id AND m.thread_id = branch.thread_id
+)"""
+BRANCH = (
+    f"{_ABOVE} SELECT {_MESSAGE} FROM branch JOIN messages m ON m.id = branch.id LEFT JOIN runs r ON r.id = m.run_id"
+)
+PATH = f"{_ABOVE} SELECT {_WORDLESS} FROM branch m LEFT JOIN runs r ON r.id = m.run_id"
 SAYING = (
     f"{_MESSAGES} JOIN threads t ON t.id = m.thread_id WHERE t.deleted_at IS NULL "
-    "AND LOWER(m.parts) LIKE ? ESCAPE '!'{owner} ORDER BY m.id DESC LIMIT ?"
+    "AND LOWER(m.parts) LIKE ? ESCAPE '!'{rest} ORDER BY m.id DESC LIMIT ?"
 )
-HOLDS = "SELECT uri, MAX(size) FROM files WHERE owner = ? AND uri {in} GROUP BY uri"
-REPLIES = f"{_MESSAGES} WHERE m.parent_id = ? ORDER BY m.id"
+HOLDS = "SELECT uri, MAX(size) FROM files WHERE owner = ? AND holder <> ? AND uri {in} GROUP BY uri"
+ORPHANS = (
+    "SELECT uri, (SELECT COUNT(*) FROM files o WHERE o.uri = f.uri AND o.holder <> f.holder) FROM files f "
+    "WHERE holder = ? AND created_at <= ? ORDER BY uri LIMIT 100"
+)
+RUNS_IN = "SELECT id FROM runs WHERE thread_id = ?"
+# Those below have an index of their own, for which they must be told from the roots.
+_IN = """SELECT r.id, r.depth, r.status FROM runs r WHERE r.thread_id = ? UNION
+SELECT r.id, r.depth, r.status FROM runs root JOIN runs r ON r.root_id = root.id AND r.parent_id IS NOT NULL
+WHERE root.thread_id = ?"""
+LIVE_IN = f"SELECT id FROM ({_IN}) AS mine WHERE status IN ('queued', 'running', 'waiting')"
+IDLE_IN = f"SELECT id FROM ({_IN}) AS mine WHERE status IN ('queued', 'waiting') ORDER BY depth DESC, id DESC"
 
 
 def message_row(row: Row) -> MessageRow:
@@ -101,20 +114,20 @@ def unseen(*, tree: bool) -> str:
     return UNSEEN.replace("{tree}", f" AND {IN_TREE.replace('r.', '')}" if tree else "")
 
 
-def threads(*, owner: str | None, before: int | None, limit: int) -> tuple[str, list[object]]:
+def threads(*, owner: str | None, before: ThreadRow | None, limit: int) -> tuple[str, list[object]]:
     """Threads, the one that something was said in last first."""
-    tests, params = _tests({"owner = ?": owner, "updated_at < ?": before})
-    where = f"{tests} AND" if tests else " WHERE"
+    place = [before.updated_at, before.id] if before else []
+    tests, params = _more({"owner = ?": owner, "(updated_at, id) < (?, ?)": place or None})
     columns = ", ".join(ThreadRow.__dataclass_fields__)
-    sql = f"SELECT {columns} FROM threads{where} deleted_at IS NULL ORDER BY updated_at DESC, id DESC LIMIT ?"
+    sql = f"SELECT {columns} FROM threads WHERE deleted_at IS NULL{tests} ORDER BY updated_at DESC, id DESC LIMIT ?"
     return sql, [*params, limit]
 
 
-def saying(text: str, *, owner: str | None, limit: int) -> tuple[str, list[object]]:
+def saying(text: str, *, owner: str | None, before: str | None, limit: int) -> tuple[str, list[object]]:
     """Messages that have a text somewhere in their parts."""
     pattern = "".join(f"!{sign}" if sign in "!%_" else sign for sign in text.lower())
-    sql = SAYING.replace("{owner}", "" if owner is None else " AND t.owner = ?")
-    return sql, [f"%{pattern}%", *([] if owner is None else [owner]), limit]
+    tests, params = _more({"t.owner = ?": owner, "m.id < ?": before})
+    return SAYING.replace("{rest}", tests), [f"%{pattern}%", *params, limit]
 
 
 def run_row(row: Row) -> RunRow:
@@ -142,6 +155,13 @@ def tickets(*, root_id: str | None, status: str | None) -> tuple[str, list[objec
     """Tickets in the order in which they were opened, filtered."""
     tests, params = _tests({"root_id = ?": root_id, "status = ?": status})
     return f"SELECT {', '.join(TicketRow.__dataclass_fields__)} FROM tickets{tests} ORDER BY id", params
+
+
+def _more(wanted: dict[str, object]) -> tuple[str, list[object]]:
+    """More tests, after others; a list is as many parameters."""
+    given = {test: value for test, value in wanted.items() if value is not None}
+    params = [one for value in given.values() for one in (value if isinstance(value, list) else [value])]
+    return "".join(f" AND {test}" for test in given), params
 
 
 def _tests(wanted: dict[str, object]) -> tuple[str, list[object]]:

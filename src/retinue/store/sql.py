@@ -106,8 +106,8 @@ class SqlStore:
     async def submit(self, write: port.Submit) -> str:
         return cast(str, await self._writer.do(write))
 
-    async def post(self, write: port.Post) -> port.Posted:
-        return cast("port.Posted", await self._writer.do(write))
+    async def post(self, write: port.Post) -> port.Posted | None:
+        return cast("port.Posted | None", await self._writer.do(write))
 
     async def rename(self, write: port.Rename) -> None:
         await self._writer.do(write)
@@ -119,6 +119,9 @@ class SqlStore:
         return cast("port.Pruned | None", await self._writer.do(write))
 
     async def keep(self, write: port.Keep) -> None:
+        await self._writer.do(write)
+
+    async def forget(self, write: port.Forget) -> None:
         await self._writer.do(write)
 
     async def reserve(self, write: port.Reserve) -> bool:
@@ -190,7 +193,7 @@ class SqlStore:
         return port.ThreadRow(*rows[0]) if rows else None
 
     async def threads(
-        self, *, owner: str | None = None, before: int | None = None, limit: int = 50
+        self, *, owner: str | None = None, before: port.ThreadRow | None = None, limit: int = 50
     ) -> list[port.ThreadRow]:
         sql, params = queries.threads(owner=owner, before=before, limit=limit)
         return [port.ThreadRow(*row) for row in await self._read(sql, *params)]
@@ -202,31 +205,40 @@ class SqlStore:
         rows = await self._read(queries.MESSAGE, message_id)
         return queries.message_row(rows[0]) if rows else None
 
-    async def messages(self, thread_id: str, after: str = "", limit: int = 500) -> list[port.MessageRow]:
-        return [queries.message_row(row) for row in await self._read(queries.MESSAGES, thread_id, after, limit)]
+    async def messages(
+        self, thread_id: str, after: port.MessageRow | None = None, limit: int = 500
+    ) -> list[port.MessageRow]:
+        place = (after.created_at, after.id) if after else (0, "")
+        return [queries.message_row(row) for row in await self._read(queries.MESSAGES, thread_id, *place, limit)]
 
     async def branch(self, message_id: str) -> list[port.MessageRow]:
         return [queries.message_row(row) for row in await self._read(queries.BRANCH, message_id)]
+
+    async def path(self, message_id: str) -> list[port.MessageRow]:
+        return [queries.message_row(row) for row in await self._read(queries.PATH, message_id)]
 
     async def latest(self, thread_id: str) -> str | None:
         rows = await self._read(queries.LATEST, thread_id)
         return rows[0][0] if rows else None
 
-    async def live_above(self, message_id: str) -> list[str]:
-        return [row[0] for row in await self._read(queries.LIVE_ABOVE, message_id)]
+    async def idle_in(self, thread_id: str) -> list[str]:
+        return [row[0] for row in await self._read(queries.IDLE_IN, thread_id, thread_id)]
 
-    async def live_in(self, thread_id: str) -> list[str]:
-        return [row[0] for row in await self._read(queries.LIVE_IN, thread_id)]
-
-    async def saying(self, text: str, *, owner: str | None = None, limit: int = 50) -> list[port.MessageRow]:
-        sql, params = queries.saying(text, owner=owner, limit=limit)
+    async def saying(
+        self, text: str, *, owner: str | None = None, before: str | None = None, limit: int = 50
+    ) -> list[port.MessageRow]:
+        sql, params = queries.saying(text, owner=owner, before=before, limit=limit)
         return [queries.message_row(row) for row in await self._read(sql, *params)]
 
-    async def replies(self, message_id: str) -> list[port.MessageRow]:
-        return [queries.message_row(row) for row in await self._read(queries.REPLIES, message_id)]
+    async def replies(self, thread_id: str, message_id: str | None) -> list[port.MessageRow]:
+        sql, params = (queries.REPLIES, (thread_id, message_id)) if message_id else (queries.TOPS, (thread_id,))
+        return [queries.message_row(row) for row in await self._read(sql, *params)]
 
     async def holds(self, owner: str, uris: Sequence[str]) -> dict[str, int]:
-        return {row[0]: row[1] for row in await self._read(queries.HOLDS, owner, list(uris))}
+        return {row[0]: row[1] for row in await self._read(queries.HOLDS, owner, port.NOBODY, list(uris))}
+
+    async def orphans(self, before: int) -> dict[str, bool]:
+        return {row[0]: bool(row[1]) for row in await self._read(queries.ORPHANS, port.NOBODY, before)}
 
     async def held(self, worker_id: str) -> dict[str, tuple[int, int]]:
         rows = await self._read(queries.HELD, worker_id)

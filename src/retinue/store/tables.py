@@ -33,7 +33,8 @@ threads = _table(
     _number("deleted_at", null=True),
 )
 _dropped = text("deleted_at IS NOT NULL")
-Index("threads_by_time", threads.c.updated_at)
+Index("threads_by_time", threads.c.updated_at, threads.c.id)
+Index("threads_of_owner", threads.c.owner, threads.c.updated_at, threads.c.id)
 Index("threads_dropped", threads.c.id, sqlite_where=_dropped, postgresql_where=_dropped)
 
 messages = _table(
@@ -45,7 +46,7 @@ messages = _table(
     _text("parts"),
     _text("run_id", null=True),
     _number("created_at"),
-    Index("messages_of_thread", "thread_id", "id"),
+    Index("messages_of_thread", "thread_id", "created_at", "id"),
     Index("messages_of_parent", "parent_id"),
 )
 

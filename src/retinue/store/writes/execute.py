@@ -11,6 +11,7 @@ from retinue.ports.store import (
     Cancel,
     Claim,
     Drop,
+    Forget,
     Keep,
     LetGo,
     Post,
@@ -32,7 +33,7 @@ from retinue.store.writes.appends import append
 from retinue.store.writes.batch import Batch
 from retinue.store.writes.claims import claim, let_go, renew, worker_died
 from retinue.store.writes.partials import speak
-from retinue.store.writes.prune import prune
+from retinue.store.writes.prune import forget, prune
 from retinue.store.writes.purse import reserve
 from retinue.store.writes.signals import cancel, signal
 from retinue.store.writes.submits import submit
@@ -92,5 +93,6 @@ _DO: dict[type[Write], Callable[[Batch, list[Any]], None]] = {
     Drop: drop,
     Prune: prune,
     Purge: purge,
+    Forget: forget,
     LetGo: let_go,  # after claims: a worker that leaves leaves what it has just got, too
 }

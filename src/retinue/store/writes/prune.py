@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from retinue.ports.store import (
+    NOBODY,
+    Forget,
     Prune,
     Pruned,
 )
 from retinue.store import queries
 from retinue.store.transaction import Row, Transaction
 from retinue.store.writes.batch import Batch
+from retinue.store.writes.submits import FILE_COLUMNS
 
 
 def prune(batch: Batch, writes: list[Prune]) -> None:
@@ -39,9 +42,24 @@ def delete_trees(tx: Transaction, going: set[str], *, and_holder: str | None = N
     for table in ("partials", "signals", "tickets"):
         tx.run(f"DELETE FROM {table} WHERE run_id {{in}}", ids)
     tx.run("DELETE FROM runs WHERE id {in}", ids)
-    used = tx.run("SELECT DISTINCT uri FROM files WHERE uri {in}", tx.any(sorted(uris))) if uris else []
     events = sum(tree_seq for run_id, tree_seq in runs if run_id in going)
-    return Pruned(len(going), len(runs), events, tuple(sorted(uris - {row[0] for row in used})))
+    return Pruned(len(going), len(runs), events, _orphaned(tx, uris))
+
+
+def _orphaned(tx: Transaction, uris: set[str]) -> tuple[str, ...]:
+    """Those that nobody holds any more. It is remembered: what was stored a moment ago is not deleted at once."""
+    if not uris:
+        return ()
+    sql = "SELECT DISTINCT uri FROM files WHERE holder <> ? AND uri {in}"
+    left = sorted(uris - {row[0] for row in tx.run(sql, NOBODY, tx.any(sorted(uris)))})
+    tx.insert("files", FILE_COLUMNS, [(uri, NOBODY, "", 0, tx.now) for uri in left], "ON CONFLICT DO NOTHING")
+    return tuple(left)
+
+
+def forget(batch: Batch, writes: list[Forget]) -> None:
+    for write in writes:
+        batch.tx.run("DELETE FROM files WHERE holder = ? AND uri {in}", NOBODY, batch.tx.any(write.uris))
+        batch.settle(write, None)
 
 
 def _runs_of(tx: Transaction, roots: set[str]) -> list[Row]:

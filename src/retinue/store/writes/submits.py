@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from retinue.errors import (
     IdempotencyConflict,
@@ -34,14 +34,19 @@ def submit(batch: Batch, writes: list[Submit]) -> None:
 
 def _refuse_lost_sources(batch: Batch, writes: list[Submit]) -> list[Submit]:
     """A run whose past was deleted meanwhile is not begun. Its source's tree is held, so it stays from here on."""
-    sources = sorted({write.run.source_run_id for write in writes if write.run.source_run_id})
+    lost = lost_sources(batch.tx, [write.run for write in writes])
+    for write in writes:
+        if write.run.source_run_id in lost:
+            batch.settle(write, UnknownRun(run_id=write.run.source_run_id))
+    return [write for write in writes if write.run.source_run_id not in lost]
+
+
+def lost_sources(tx: Transaction, runs: Iterable[NewRun]) -> set[str]:
+    """The runs that these have as their past and that are not there."""
+    sources = {run.source_run_id for run in runs if run.source_run_id}
     if not sources:
-        return writes
-    there = {row[0] for row in batch.tx.run("SELECT id FROM runs WHERE id {in}", batch.tx.any(sources))}
-    lost = [write for write in writes if write.run.source_run_id and write.run.source_run_id not in there]
-    for write in lost:
-        batch.settle(write, UnknownRun(run_id=write.run.source_run_id))
-    return [write for write in writes if write not in lost]
+        return sources
+    return sources - {row[0] for row in tx.run("SELECT id FROM runs WHERE id {in}", tx.any(sorted(sources)))}
 
 
 def same_key(tx: Transaction, run: NewRun) -> str | IdempotencyConflict | None:
@@ -57,9 +62,12 @@ def same_key(tx: Transaction, run: NewRun) -> str | IdempotencyConflict | None:
     if created_at < tx.now - KEY_LIVES_MS:
         tx.run("UPDATE runs SET idempotency_key = NULL WHERE id = ?", run_id)
         return None
-    if digest != run.request_digest:
-        return IdempotencyConflict(key=run.idempotency_key, run_id=run_id)
-    return str(run_id)
+    return same_request(run, run_id, digest)
+
+
+def same_request(run: NewRun, run_id: str, digest: str | None) -> str | IdempotencyConflict:
+    """Whether the run that has the same key was asked for in the same words."""
+    return run_id if digest == run.request_digest else IdempotencyConflict(key=run.idempotency_key, run_id=run_id)
 
 
 FILE_COLUMNS = "uri text, holder text, owner text, size bigint, created_at bigint"

@@ -56,7 +56,8 @@ def _threads() -> None:
         _number("updated_at"),
         _number("deleted_at", null=True),
     )
-    _index("threads_by_time", "threads", "updated_at")
+    _index("threads_by_time", "threads", "updated_at, id")
+    _index("threads_of_owner", "threads", "owner, updated_at, id")
     _index("threads_dropped", "threads", "id", where="deleted_at IS NOT NULL")
     _table(
         "messages",
@@ -69,7 +70,7 @@ def _threads() -> None:
         _text("run_id", null=True),
         _number("created_at"),
     )
-    _index("messages_of_thread", "messages", "thread_id, id")
+    _index("messages_of_thread", "messages", "thread_id, created_at, id")
     _index("messages_of_parent", "messages", "parent_id")
 
 
