@@ -11,6 +11,7 @@ _EVENT = "run_id, seq, root_seq, attempt, at, type, data"
 IN_TREE = "(r.id = ? OR r.root_id = ? AND r.parent_id IS NOT NULL)"
 
 RUN = f"SELECT {_RUN} FROM runs WHERE id = ?"
+STATUSES_OF = "SELECT id, status FROM runs WHERE id {in}"
 CHILDREN = f"SELECT {_RUN} FROM runs WHERE parent_id = ? ORDER BY id"
 TREE = (
     f"SELECT {_RUN} FROM runs WHERE id = ? "

@@ -179,6 +179,9 @@ class SqlStore:
                 return [row[0] for row in rows]
         return []
 
+    async def statuses(self, run_ids: Sequence[str]) -> dict[str, Status]:
+        return {row[0]: Status(row[1]) for row in await self._read(queries.STATUSES_OF, list(run_ids))}
+
     async def children(self, parent_id: str) -> list[port.RunRow]:
         return [queries.run_row(row) for row in await self._read(queries.CHILDREN, parent_id)]
 
