@@ -22,7 +22,7 @@ from retinue.ports.store import Draft, Recorded, Signal
 from retinue.store import queries
 from retinue.store.sql import SqlStore
 from retinue.testing.clock import SetClock
-from tests.contract.steps import by_hand, held, note, queued
+from tests.contract.steps import Held, by_hand, claim, held, note, queued, said
 
 from .reading import Desk, a_desk, another_desk, until
 
@@ -316,3 +316,20 @@ async def test_who_waits_for_a_run_that_is_deleted_is_told(
             await by_hand(there.store, "DELETE FROM runs")
             with pytest.raises(UnknownRun):
                 await end
+
+
+async def test_a_look_at_a_tree_elsewhere_asks_once_for_all_that_is_said(
+    shared: Desk, shared_url: str, clock: SetClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub, "POLL_SECONDS", 0.01)
+    async with another_desk(shared_url, clock) as there:
+        root = await held(there.store)
+        for n in range(10):
+            await root.start(str(n))
+        children = [Held.just(there.store, claimed) for claimed in await claim(there.store)]
+        for child in children:
+            await there.store.speak(said(child, "word"))
+        reader = shared.read(root.id, tree=True)
+        await until(lambda: {delta.run_id for delta in reader.deltas} == {child.id for child in children})
+        await reader.stop()
+    assert (shared.store.reads[queries.PARTIALS], shared.store.reads[queries.TREE]) == (0, 1)

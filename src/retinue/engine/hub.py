@@ -360,11 +360,10 @@ class Hub:
 
     async def _turns_elsewhere(self, tail: Tail) -> dict[str, OpenTurn]:
         """What is being said in other processes, as far as they have written it down."""
-        runs = [tail.key]
         if tail.tree:
-            rows = await self._store.tree(tail.key)
-            runs = [row.id for row in rows if row.status is Status.RUNNING and not self.is_live(row.id)]
-        return {run_id: turn for run_id in runs if (turn := await self._store.open_turn(run_id))}
+            return await self._store.open_turns(tail.key)
+        turn = await self._store.open_turn(tail.key)
+        return {tail.key: turn} if turn else {}
 
     async def close(self) -> None:
         """End all polling, and leave nobody waiting."""
