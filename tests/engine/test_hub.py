@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import ExitStack
 from dataclasses import replace
 
 import pytest
@@ -16,12 +17,12 @@ from retinue.core.outcome import Failure
 from retinue.engine import hub
 from retinue.engine.codec import REFERENCE
 from retinue.engine.hub import PAGE, RING, Hub, Tail
-from retinue.errors import StoreClosed
+from retinue.errors import StoreClosed, UnknownRun
 from retinue.ports.store import Draft, Recorded, Signal
 from retinue.store import queries
 from retinue.store.sql import SqlStore
 from retinue.testing.clock import SetClock
-from tests.contract.steps import held, note, queued
+from tests.contract.steps import Held, by_hand, claim, held, note, queued, said
 
 from .reading import Desk, a_desk, another_desk, until
 
@@ -283,3 +284,52 @@ async def test_what_is_due_before_the_next_look_is_looked_for_in_time(store: Sql
     clock.advance(0.001)
     assert hub.tick.is_set()
     assert not clock._timers
+
+
+async def test_all_who_wait_for_an_end_elsewhere_share_each_look(
+    shared: Desk, shared_url: str, clock: SetClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub, "POLL_SECONDS", 0.01)
+    async with another_desk(shared_url, clock) as there:
+        runs = [await held(there.store) for _ in range(20)]
+        with ExitStack() as waiting:
+            ends = [waiting.enter_context(shared.hub.ending(run.id)) for run in runs]
+            about_to_be = waiting.enter_context(shared.hub.ending("run_that_is_about_to_be_stored"))
+            await until(lambda: shared.store.reads[queries.STATUSES_OF] >= 2)
+            assert not any(end.done() for end in ends)
+            for run in runs:
+                await run.finish()
+            assert await asyncio.gather(*ends) == [None] * 20
+            assert not about_to_be.done()
+    assert set(shared.store.reads) == {queries.STATUSES_OF}
+    assert shared.store.reads[queries.STATUSES_OF] < 20 * 20
+
+
+async def test_who_waits_for_a_run_that_is_deleted_is_told(
+    shared: Desk, shared_url: str, clock: SetClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub, "POLL_SECONDS", 0.01)
+    async with another_desk(shared_url, clock) as there:
+        run_id = await queued(there.store)
+        with shared.hub.ending(run_id) as end:
+            await until(lambda: shared.store.reads[queries.STATUSES_OF] > 0)
+            await by_hand(there.store, "DELETE FROM runs")
+            with pytest.raises(UnknownRun):
+                await end
+
+
+async def test_a_look_at_a_tree_elsewhere_asks_once_for_all_that_is_said(
+    shared: Desk, shared_url: str, clock: SetClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub, "POLL_SECONDS", 0.01)
+    async with another_desk(shared_url, clock) as there:
+        root = await held(there.store)
+        for n in range(10):
+            await root.start(str(n))
+        children = [Held.just(there.store, claimed) for claimed in await claim(there.store)]
+        for child in children:
+            await there.store.speak(said(child, "word"))
+        reader = shared.read(root.id, tree=True)
+        await until(lambda: {delta.run_id for delta in reader.deltas} == {child.id for child in children})
+        await reader.stop()
+    assert (shared.store.reads[queries.PARTIALS], shared.store.reads[queries.TREE]) == (0, 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Container, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -16,7 +16,7 @@ import msgspec
 from retinue.core.delta import OpenTurn
 from retinue.core.events import ModelResponded, ModelRetried, RunFinished, TurnInterrupted
 from retinue.core.outcome import Status
-from retinue.errors import RetinueError, StoreClosed
+from retinue.errors import RetinueError, StoreClosed, UnknownRun
 from retinue.ports.bus import Notice
 from retinue.ports.clock import Clock
 from retinue.ports.store import Commit, Recorded, Store
@@ -168,6 +168,8 @@ class Hub:
         self.turns: dict[str, tuple[str, OpenTurn]] = {}
         self.queued = asyncio.Event()
         self.tick = asyncio.Event()
+        self._awaited = asyncio.Event()
+        self._ends_poller: asyncio.Task[None] | None = None
         self._closed = False
         store.on_commit(self._committed)
 
@@ -204,7 +206,10 @@ class Hub:
 
     @contextmanager
     def ending(self, run_id: str) -> Iterator[asyncio.Future[Recorded | None]]:
-        """The last event of a run, once it is recorded in this process; None when another one says that it is."""
+        """The last event of a run, once it is recorded in this process; None when another process has ended it."""
+        if self._ends_poller is None and self._store.shared:
+            self._ends_poller = asyncio.create_task(self._poll_ends())
+        self._awaited.set()
         future: asyncio.Future[Recorded | None] = asyncio.get_running_loop().create_future()
         waiting = self._ends.setdefault(run_id, [])
         waiting.append(future)
@@ -294,14 +299,40 @@ class Hub:
         for run_id in notice.signalled:
             self.signal(run_id)
         for run_id in notice.ended:
-            for future in self._ends.get(run_id, ()):
-                if not future.done():
-                    future.set_result(None)
+            self._ended_elsewhere(run_id)
         if self._tails:
             roots = set(notice.roots)
             for tail in self._tails.values():
                 if tail.root in roots:
                     tail.poke.set()
+
+    def _ended_elsewhere(self, run_id: str) -> None:
+        for future in self._ends.get(run_id, ()):
+            if not future.done():
+                future.set_result(None)
+
+    async def _poll_ends(self) -> None:
+        """See which of the runs that are waited for other processes have ended: one look for all who wait."""
+        known: dict[str, Status] = {}
+        while True:
+            await self._awaited.wait()
+            await asyncio.sleep(POLL_SECONDS)
+            with suppress(RetinueError):  # the database may be away for a while; the next look tells
+                known = await self._look_for_ends(known)
+            if not self._ends:
+                self._awaited.clear()
+
+    async def _look_for_ends(self, known: Container[str]) -> dict[str, Status]:
+        waited_for = list(self._ends)
+        found = await self._store.statuses(waited_for)
+        for run_id in waited_for:
+            if run_id in found and found[run_id].terminal:
+                self._ended_elsewhere(run_id)
+            elif run_id not in found and run_id in known:  # not of one that is only about to be stored
+                for future in self._ends.get(run_id, ()):
+                    if not future.done():
+                        future.set_exception(UnknownRun(run_id=run_id))
+        return found
 
     async def _poll(self, tail: Tail) -> None:
         """See what other processes write: one look for all readers, none while the run lives here."""
@@ -335,11 +366,10 @@ class Hub:
 
     async def _turns_elsewhere(self, tail: Tail) -> dict[str, OpenTurn]:
         """What is being said in other processes, as far as they have written it down."""
-        runs = [tail.key]
         if tail.tree:
-            rows = await self._store.tree(tail.key)
-            runs = [row.id for row in rows if row.status is Status.RUNNING and not self.is_live(row.id)]
-        return {run_id: turn for run_id in runs if (turn := await self._store.open_turn(run_id))}
+            return await self._store.open_turns(tail.key)
+        turn = await self._store.open_turn(tail.key)
+        return {tail.key: turn} if turn else {}
 
     async def close(self) -> None:
         """End all polling, and leave nobody waiting."""
@@ -350,6 +380,7 @@ class Hub:
         for future in [future for waiting in self._ends.values() for future in waiting if not future.done()]:
             future.set_exception(StoreClosed())
         pollers = [tail.poller for tail in self._tails.values() if tail.poller]
+        pollers += [self._ends_poller] if self._ends_poller else []
         for poller in pollers:
             poller.cancel()
         await asyncio.gather(*pollers, return_exceptions=True)

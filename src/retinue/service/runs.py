@@ -25,7 +25,6 @@ from retinue.service.ids import id_like
 from retinue.service.models import ModelSeen, models_seen
 from retinue.service.threads import Threads
 
-LOOK_FOR_END = 0.25
 TREES_AT_ONCE = 25
 
 
@@ -150,7 +149,7 @@ class Service:
         """Wait until a run has ended; give how."""
         with self._services.hub.ending(run_id) as ended:
             if not (await self.run(run_id)).status.terminal:
-                await self._wait_for_end(run_id, ended)
+                await ended
             return await self._outcome(run_id, ended)
 
     async def run_to_end(self, request: Request) -> Outcome:
@@ -159,16 +158,9 @@ class Service:
         with self._services.hub.ending(write.run.id) as ended:
             run_id = await self._store.submit(write)
             if run_id == write.run.id:
-                await self._wait_for_end(run_id, ended)
+                await ended
                 return await self._outcome(run_id, ended)
         return await self.outcome(run_id)  # there was a run with the same key
-
-    async def _wait_for_end(self, run_id: str, ended: asyncio.Future[Recorded | None]) -> None:
-        """Told by this process's own commits; what other processes commit is looked for now and then."""
-        while not ended.done():
-            await asyncio.wait({ended}, timeout=LOOK_FOR_END if self._store.shared else None)
-            if not ended.done() and (await self.run(run_id)).status.terminal:
-                return
 
     async def _outcome(self, run_id: str, ended: asyncio.Future[Recorded | None]) -> Outcome:
         if ended.done() and (last := ended.result()):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from retinue.core.delta import OpenTurn
 from retinue.core.outcome import Status
 from retinue.ports.store import MessageRow, RunRow, ThreadRow, TicketRow, WorkerRow
 from retinue.store.transaction import Row
@@ -11,6 +14,7 @@ _EVENT = "run_id, seq, root_seq, attempt, at, type, data"
 IN_TREE = "(r.id = ? OR r.root_id = ? AND r.parent_id IS NOT NULL)"
 
 RUN = f"SELECT {_RUN} FROM runs WHERE id = ?"
+STATUSES_OF = "SELECT id, status FROM runs WHERE id {in}"
 CHILDREN = f"SELECT {_RUN} FROM runs WHERE parent_id = ? ORDER BY id"
 TREE = (
     f"SELECT {_RUN} FROM runs WHERE id = ? "
@@ -25,8 +29,13 @@ SIGNALS = "SELECT n, kind, data, at FROM signals WHERE run_id = ? AND n > ? ORDE
 LAST_OF_PAUSES = (
     "SELECT kind FROM signals WHERE run_id = ? AND n <= ? AND kind IN ('pause', 'resume') ORDER BY n DESC LIMIT 1"
 )
-PARTIALS = (
-    'SELECT turn, "try", kind, "offset", text FROM partials WHERE run_id = ? ORDER BY turn, "try", kind, "offset"'
+_PARTIAL = 'p.turn, p."try", p.kind, p."offset", p.text'
+_IN_ORDER = 'ORDER BY p.run_id, p.turn, p."try", p.kind, p."offset"'
+PARTIALS = f"SELECT {_PARTIAL} FROM partials p WHERE p.run_id = ? {_IN_ORDER}"
+PARTIALS_OF_TREE = (
+    # From the tree's runs to their pieces: SQLite joins in the order in which a CROSS JOIN is written.
+    f"SELECT p.run_id, {_PARTIAL} FROM runs r CROSS JOIN partials p "
+    f"WHERE {IN_TREE} AND r.status = 'running' AND p.run_id = r.id {_IN_ORDER}"
 )
 TICKET = f"SELECT {', '.join(TicketRow.__dataclass_fields__)} FROM tickets WHERE id = ?"
 WORKERS = f"SELECT {', '.join(WorkerRow.__dataclass_fields__)} FROM workers ORDER BY started_at"
@@ -135,6 +144,16 @@ def run_row(row: Row) -> RunRow:
     values = list(row)
     values[19], values[21], values[25] = Status(row[19]), bool(row[21]), bool(row[25])
     return RunRow(*values)
+
+
+def open_turn(rows: Iterable[Row]) -> OpenTurn | None:
+    """The newest try of which there are pieces."""
+    said: OpenTurn | None = None
+    for turn, try_, kind, offset, text in rows:
+        if said is None or (turn, try_) > (said.turn, said.try_):
+            said = OpenTurn(turn, try_)
+        said.add(kind, offset, text)
+    return said
 
 
 def runs(*, limit: int, before: str | None, **wanted: str | None) -> tuple[str, list[object]]:

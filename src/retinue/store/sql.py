@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -182,6 +183,9 @@ class SqlStore:
                 return [row[0] for row in rows]
         return []
 
+    async def statuses(self, run_ids: Sequence[str]) -> dict[str, Status]:
+        return {row[0]: Status(row[1]) for row in await self._read(queries.STATUSES_OF, list(run_ids))}
+
     async def children(self, parent_id: str) -> list[port.RunRow]:
         return [queries.run_row(row) for row in await self._read(queries.CHILDREN, parent_id)]
 
@@ -265,12 +269,14 @@ class SqlStore:
         return await self._read(queries.LAST_OF_PAUSES, run_id, upto) == [("pause",)]
 
     async def open_turn(self, run_id: str) -> OpenTurn | None:
-        said: OpenTurn | None = None
-        for turn, try_, kind, offset, text in await self._read(queries.PARTIALS, run_id):
-            if said is None or (turn, try_) > (said.turn, said.try_):
-                said = OpenTurn(turn, try_)
-            said.add(kind, offset, text)
-        return said
+        return queries.open_turn(await self._read(queries.PARTIALS, run_id))
+
+    async def open_turns(self, root_id: str) -> dict[str, OpenTurn]:
+        """What the runs of a tree are saying, as far as it was written down."""
+        by_run: dict[str, list[Row]] = defaultdict(list)
+        for run_id, *said in await self._read(queries.PARTIALS_OF_TREE, root_id, root_id):
+            by_run[run_id].append(tuple(said))
+        return {run_id: turn for run_id, rows in by_run.items() if (turn := queries.open_turn(rows))}
 
     async def tickets(self, *, root_id: str | None = None, status: str | None = None) -> list[port.TicketRow]:
         sql, params = queries.tickets(root_id=root_id, status=status)
