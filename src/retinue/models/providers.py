@@ -54,7 +54,6 @@ PROVIDERS: Mapping[str, Provider] = {
     "crusoe": Provider(("CRUSOE_API_KEY",)),
     "heroku": Provider(("HEROKU_INFERENCE_KEY",)),
     "vercel": Provider(("VERCEL_AI_GATEWAY_API_KEY", "VERCEL_OIDC_TOKEN")),
-    "github": Provider(("GITHUB_API_KEY",)),
     "github-copilot": Provider(("GITHUB_COPILOT_API_KEY", "GITHUB_COPILOT_API_TOKEN", "COPILOT_GITHUB_TOKEN")),
     "snowflake": Provider(("SNOWFLAKE_TOKEN",)),
     "gateway": Provider(("PYDANTIC_AI_GATEWAY_API_KEY", "PAIG_API_KEY")),
