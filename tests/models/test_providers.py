@@ -10,7 +10,7 @@ import pytest
 
 from retinue.errors import BadSettings, KeyMissing
 from retinue.models.config import ProviderConfig
-from retinue.models.providers import PROVIDERS, check_address, key_of, variables_of
+from retinue.models.providers import PROVIDERS, check_address, is_openai, key_of, url_of, variables_of
 
 NO_CHAT = {"elevenlabs", "sentence-transformers", "voyageai", "github"}
 """They speak, or make vectors; one is gone."""
@@ -100,3 +100,25 @@ def test_a_server_of_ones_own_must_be_somewhere() -> None:
     check_address("ollama", ProviderConfig(base_url="http://localhost:11434/v1"), {})
     with pytest.raises(BadSettings, match=r"\[providers.groq\]: `wire` needs a `base_url`"):
         check_address("groq", ProviderConfig(wire="openai"), {})
+
+
+@pytest.mark.parametrize(
+    ("url", "openai"),
+    [
+        ("https://api.openai.com/v1", True),
+        ("https://eu.api.openai.com:443/v1", True),
+        ("https://me:word@API.openai.com", True),
+        ("https://api.openai.com.evil.example/v1", False),
+        ("https://a.example/api.openai.com", False),
+        ("http://127.0.0.1:8000/v1", False),
+    ],
+)
+def test_only_openais_own_address_is_openai(url: str, openai: bool) -> None:
+    assert is_openai(url) is openai
+
+
+def test_the_settings_say_where_a_server_is_before_the_environment_does() -> None:
+    there = {"OPENAI_BASE_URL": " http://there.example "}
+    assert url_of("openai", ProviderConfig(base_url="http://here.example"), there) == "http://here.example"
+    assert url_of("openai", ProviderConfig(), there) == "http://there.example"
+    assert is_openai(url_of("openai", ProviderConfig(), {}))
