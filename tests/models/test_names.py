@@ -201,7 +201,7 @@ async def test_a_fallback_is_asked_when_the_model_is_down(server: Server, made: 
 
 
 async def test_a_fallback_that_cannot_be_asked_is_said_at_once(made: Made) -> None:
-    for wrong, error in (("openai:x", KeyMissing), ("nobody:x", UnknownModel)):
+    for wrong, error in (("openai:x", KeyMissing), ("opnai:x", UnknownModel)):
         names = made({"mine": ScriptedModel()}, fallback={"test": [wrong]}, environment={})
         with pytest.raises(error):
             names.resolve("test")
@@ -224,7 +224,7 @@ async def test_what_a_model_takes_is_in_the_table_or_in_the_settings(made: Made)
 
 
 async def test_the_listing_says_what_can_be_asked(made: Made) -> None:
-    names = made({"mine": ScriptedModel()}, aliases={"fast": "openai:gpt-5", "lost": "nobody:x"}, model="fast")
+    names = made({"mine": ScriptedModel()}, aliases={"fast": "openai:gpt-5", "lost": "opnai:x"}, model="fast")
     listed = {one.name: one for one in names.listing()}
     assert list(listed)[:4] == ["mine", "fast", "lost", "test"]
     fast = listed["fast"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -87,3 +88,36 @@ async def test_an_unknown_model_is_refused_with_near_names(clock: SetClock) -> N
         with pytest.raises(UnknownModel, match="openai:gpt-5-mini"):
             await app.submit("model:opnai:gpt-5-mini", "hello")
         assert await app.service.runs() == []
+
+
+BUSY = "- error: {kind: busy, message: too many requests, retry_after: 2}\n- text: Here I am\n"
+
+
+@pytest.fixture
+def busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`test:busy` takes no more requests for two seconds, once."""
+    monkeypatch.setenv("RETINUE_TEST_SCRIPTS", str(tmp_path))
+    (tmp_path / "busy.yaml").write_text(BUSY)
+
+
+@pytest.mark.usefixtures("busy")
+async def test_a_model_that_is_busy_is_asked_again_when_it_says(app: Retinue, clock: SetClock) -> None:
+    run = await app.submit("model:test:busy", "hello")
+    while "model.retried" not in await types_of(run):
+        await asyncio.sleep(0)
+    (retried,) = await data_of(run, e.ModelRetried)
+    assert (retried.delay_ms, retried.error.kind, retried.model) == (2000, "ModelBusy", "test:busy")
+    clock.advance(1.9)
+    assert (await run.row()).status == "running"
+    clock.advance(0.1)
+    outcome = await ended(app, run)
+    assert outcome.output == "Here I am"
+
+
+@pytest.mark.usefixtures("busy")
+async def test_a_model_that_is_busy_past_the_deadline_is_a_timeout(app: Retinue) -> None:
+    run = await app.submit("model:test:busy", "hello", max_minutes=1 / 60)
+    outcome = await ended(app, run)
+    assert (outcome.status, outcome.reason) == ("timed_out", "timeout")
+    assert outcome.error
+    assert outcome.error.message == "test takes no more requests now: too many requests"

@@ -7,7 +7,8 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from types import ModuleType
+from typing import Protocol
 
 from retinue.core.messages import Message, Text, text_of
 from retinue.core.outcome import Failure, Usage
@@ -19,14 +20,12 @@ from retinue.models.guard import Guard, Seller
 from retinue.models.health import Health, failure_of
 from retinue.models.lane import Lane
 from retinue.models.prices import Prices
-from retinue.models.providers import PLAIN, PROVIDERS, check_address, key_of, variables_of
+from retinue.models.providers import PLAIN, PROVIDERS, check_address, is_openai, key_of, url_of, variables_of
 from retinue.models.takes import Row, corrected, providers_of, row_of
 from retinue.ports.clock import Clock, SystemClock
 from retinue.ports.models import Model, ModelRequest, ModelResponse, ModelSettings, Takes
 
-if TYPE_CHECKING:
-    from retinue.models.wire.reach import Reach
-
+GATEWAY = "gateway"
 HERE = ("test", "local")
 """Models of this process: nobody is paid for them, and no table is needed."""
 QUESTION = ModelRequest(
@@ -35,8 +34,10 @@ QUESTION = ModelRequest(
 )
 
 
-class Closing(Protocol):
-    """What is closed with the app."""
+class Way(Protocol):
+    """The way to a provider, with one client for all its models; closed with the app."""
+
+    def model(self, name: str, takes: Takes) -> Model: ...
 
     async def close(self) -> None: ...
 
@@ -85,8 +86,7 @@ class ModelNames:
         self._prices = Prices()
         self._guards: dict[str, Guard] = {}
         self._lanes: dict[str, Lane] = {}
-        self._reaches: dict[str, Reach] = {}
-        self._closing: list[Closing] = []
+        self._ways: dict[str, Way] = {}
 
     def resolve(self, name: str) -> Model:
         """The model of that name or alias. Raises `UnknownModel`, `KeyMissing` or `BadSettings` before anything is
@@ -159,10 +159,9 @@ class ModelNames:
 
     async def close(self) -> None:
         """Let go of all connections."""
-        while self._closing:
-            await self._closing.pop().close()
-        self._reaches.clear()
         self._guards.clear()
+        while self._ways:
+            await self._ways.popitem()[1].close()
 
     def _meant(self, name: str) -> str:
         """The whole name: without aliases, and with `:` between provider and model."""
@@ -180,7 +179,19 @@ class ModelNames:
         provider, model = parted(whole)
         if provider == "test":
             return True
-        return bool(model) and (provider == "local" or provider in PROVIDERS or bool(self._provider(provider).base_url))
+        if not model:
+            return False
+        known = provider == "local" or provider in PROVIDERS or bool(self._provider(provider).base_url)
+        return known or self._is_theirs(provider)
+
+    def _is_theirs(self, provider: str) -> bool:
+        """Whether the package knows a provider that our table does not. Loading it takes long: a slip is no reason."""
+        if not provider or difflib.get_close_matches(provider, {*PROVIDERS, *self._config.providers}):
+            return False
+        try:
+            return provider in self._package(provider).providers()
+        except ExtraMissing:
+            return False
 
     def _no(self, name: str) -> str:
         raise UnknownModel(name=name, problem=self._advice(name))
@@ -227,15 +238,16 @@ class ModelNames:
         self._check(meant)
         provider, name = parted(meant)
         row = None if provider in HERE else self._row(provider, name)
+        model = self._built(meant, row)
         guard = Guard(
-            self._built(meant, row),
+            model,
             provider=provider,
             clock=self._clock,
             lane=self._lane(provider),
             breaker=Breaker(meant, self._config.breaker, self._clock.now_ms),
             retry=self._config.retry,
             prices=self._prices,
-            seller=Seller(None if row is None else self._seller(provider), name),
+            seller=self._seller(provider, name),
             row=row,
             others=lambda: self._others(meant),
         )
@@ -253,41 +265,51 @@ class ModelNames:
 
             return local_model(meant)
         assert row, "a provider's models have one"
-        if self._speaks_openai(provider):
-            return self._reach(provider).model(name, row.takes)
-        return self._through_package(provider, name, row.takes)
+        return self._way(provider).model(name, row.takes)
 
-    def _speaks_openai(self, provider: str) -> bool:
-        """Whether it goes over the wire by hand: OpenAI, whom the settings say so of, and servers that nobody knows."""
-        return provider == "openai" or self._provider(provider).wire == "openai" or provider not in PROVIDERS
-
-    def _through_package(self, provider: str, name: str, takes: Takes) -> Model:
-        try:
-            adapter = late.load("retinue.models.pydantic_ai")
-        except ImportError:
-            raise ExtraMissing(what=f"{provider}:{name}", extra="providers") from None
-        model: Model = adapter.provider_model(provider, name, self._provider(provider), takes)
-        return model
-
-    def _reach(self, provider: str) -> Reach:
-        """The client for all models of a provider."""
-        if provider not in self._reaches:
-            from retinue.models.wire.reach import Reach  # aiohttp takes a fifth of a second to load
-
+    def _way(self, provider: str) -> Way:
+        """How all models of a provider are reached: by hand, or through the package that knows the others."""
+        if provider not in self._ways:
             config = self._provider(provider)
             key = key_of(provider, provider, config, self._environment)
-            self._reaches[provider] = Reach(provider, config, key, self._environment, self._clock)
-            self._closing.append(self._reaches[provider])
-        return self._reaches[provider]
+            self._ways[provider] = (
+                self._reach(provider, config, key) if self._is_by_hand(provider) else self._line(provider, config, key)
+            )
+        return self._ways[provider]
 
-    def _seller(self, provider: str) -> str | None:
-        """By whose prices a provider is paid for: its own, unless it is reached where nobody knows who answers."""
+    def _is_by_hand(self, provider: str) -> bool:
+        """OpenAI, those of whom the settings say that they speak its format, and servers that nobody knows."""
         config = self._provider(provider)
+        return provider == "openai" or config.wire == "openai" or (provider not in PROVIDERS and bool(config.base_url))
+
+    def _reach(self, provider: str, config: ProviderConfig, key: str | None) -> Way:
+        from retinue.models.wire.reach import Reach  # aiohttp takes a fifth of a second to load
+
+        return Reach(provider, config, key, self._environment, self._clock)
+
+    def _line(self, provider: str, config: ProviderConfig, key: str | None) -> Way:
+        line: Way = self._package(provider).line_of(provider, config, key=key, clock=self._clock)
+        return line
+
+    def _package(self, provider: str) -> ModuleType:
+        """The adapter of the package that knows most providers; it takes a second or two to load."""
+        try:
+            return late.load("retinue.models.pydantic_ai")
+        except ImportError:
+            raise ExtraMissing(what=f"The provider {provider}", extra="providers") from None
+
+    def _seller(self, provider: str, name: str) -> Seller:
+        """By whose prices a model is paid for: its provider's, unless nobody knows who answers at that address."""
+        config = self._provider(provider)
+        if provider in HERE:
+            return Seller(None, name)
         if config.prices:
-            return config.prices
-        if provider in self._reaches:
-            return "openai" if self._reaches[provider].is_openai else None
-        return None if config.base_url else provider
+            return Seller(config.prices, name)
+        if self._is_by_hand(provider):
+            return Seller("openai" if is_openai(url_of(provider, config, self._environment)) else None, name)
+        if provider == GATEWAY:
+            return Seller(*parted(name))
+        return Seller(None if config.base_url else provider, name)
 
     def _others(self, meant: str) -> Sequence[Model]:
         """Who is asked instead, without those who would be asked instead of them."""

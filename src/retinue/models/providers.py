@@ -9,6 +9,10 @@ from retinue.errors import BadSettings, KeyMissing
 from retinue.models.config import ProviderConfig
 
 PLAIN = ProviderConfig()
+OPENAI_URL = "https://api.openai.com/v1"
+OPENAI_HOST = "api.openai.com"
+URL_FROM = {"openai": "OPENAI_BASE_URL"}
+"""The variables with the addresses of those that we speak to by hand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,6 @@ PROVIDERS: Mapping[str, Provider] = {
     "crusoe": Provider(("CRUSOE_API_KEY",)),
     "heroku": Provider(("HEROKU_INFERENCE_KEY",)),
     "vercel": Provider(("VERCEL_AI_GATEWAY_API_KEY", "VERCEL_OIDC_TOKEN")),
-    "github": Provider(("GITHUB_API_KEY",)),
     "github-copilot": Provider(("GITHUB_COPILOT_API_KEY", "GITHUB_COPILOT_API_TOKEN", "COPILOT_GITHUB_TOKEN")),
     "snowflake": Provider(("SNOWFLAKE_TOKEN",)),
     "gateway": Provider(("PYDANTIC_AI_GATEWAY_API_KEY", "PAIG_API_KEY")),
@@ -81,6 +84,18 @@ def key_of(provider: str, model: str, config: ProviderConfig, environment: Mappi
     if variables_of(provider, config):
         raise KeyMissing(name=model, provider=provider, variable=wanted[0])
     return None
+
+
+def url_of(provider: str, config: ProviderConfig, environment: Mapping[str, str]) -> str:
+    """Where a provider is that we speak to by hand: by the settings, or the environment; or else at OpenAI's."""
+    variable = URL_FROM.get(provider, "")
+    return (config.base_url or environment.get(variable, "") or OPENAI_URL).strip()
+
+
+def is_openai(url: str) -> bool:
+    """Whether OpenAI itself is there, by whose prices its answers are paid for."""
+    host = url.partition("://")[2].partition("/")[0].rpartition("@")[2].partition(":")[0].lower()
+    return host == OPENAI_HOST or host.endswith(f".{OPENAI_HOST}")
 
 
 def check_address(provider: str, config: ProviderConfig, environment: Mapping[str, str]) -> None:

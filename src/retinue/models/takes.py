@@ -171,7 +171,7 @@ SAME = {
     "bedrock-mantle": "bedrock",
 }
 """Other ways to the same models."""
-GATEWAYS = frozenset({"openrouter", "vercel", "github", "litellm", "gateway"})
+GATEWAYS = frozenset({"openrouter", "vercel", "litellm", "gateway"})
 """They call a model by its maker and its name, and pass on what it takes."""
 MAKERS = {"x-ai": "xai", "mistralai": "mistral", "google-vertex": "google"}
 MADE_FOR_BEDROCK = ("anthropic", "openai")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from retinue.core import events as e
 from retinue.core.messages import text_of
-from retinue.core.outcome import Durability, Failure, Outcome, Reason, Status
+from retinue.core.outcome import Durability, Failure, Outcome, Reason, Status, Usage
 from retinue.core.target import Target
 from retinue.core.thread import characters
 from retinue.engine.context import RunContext
@@ -43,7 +43,7 @@ class ModelRunner:
                 if refused := await self._turn(ctx, model):
                     return refused
             except ModelError as error:
-                return _failed(Reason.PROVIDER_ERROR, error)
+                return _failed(error)
         return Outcome.completed(text_of(ctx.state.messages[-1].parts))
 
     async def _turn(self, ctx: RunContext, model: Model) -> Outcome | None:
@@ -51,7 +51,8 @@ class ModelRunner:
         if not prompt.messages:
             raise BadInput(problem="There is nothing to answer: nobody has said anything on this branch.")
         request = ModelRequest(messages=tuple(prompt.messages), files=prompt.files, deadline=ctx.deadline)
-        at_most = model.at_most(request)
+        # Where nobody has set a limit, nobody waits for what it may cost: the first time, prices are loaded for that.
+        at_most = model.at_most(request) if ctx.run.purse_limit is not None else Usage()
         if not await ctx.reserve(at_most.cost_usd):
             ctx.note(e.LimitReached(reason=Reason.BUDGET, limit="max_cost_usd"))
             problem = f"the call may cost up to {at_most.cost_usd:.4f} USD, and the budget has less left"
@@ -77,5 +78,9 @@ def _answered(ctx: RunContext) -> bool:
     return bool(ctx.state.messages) and ctx.state.messages[-1].role == "model"
 
 
-def _failed(reason: Reason, error: ModelError) -> Outcome:
-    return Outcome(status=Status.FAILED, reason=reason, error=Failure(kind=type(error).__name__, message=str(error)))
+def _failed(error: ModelError) -> Outcome:
+    """A model that would have been asked again, had there been time, is a timeout."""
+    failure = Failure(kind=type(error).__name__, message=str(error))
+    if error.too_late:
+        return Outcome(status=Status.TIMED_OUT, reason=Reason.TIMEOUT, error=failure)
+    return Outcome(status=Status.FAILED, reason=Reason.PROVIDER_ERROR, error=failure)

@@ -121,9 +121,3 @@ async def test_no_secret_of_the_settings_gets_into_a_message(server: Server) -> 
     ):
         await told(found.model("any", Takes()), asks("hello"))
     await found.close()
-
-
-def test_only_openais_own_address_is_openai() -> None:
-    assert reach().is_openai
-    assert reach(base_url="https://eu.api.openai.com/v1").is_openai
-    assert not reach(base_url="https://api.openai.com.evil.example/v1").is_openai

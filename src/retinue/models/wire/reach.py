@@ -10,16 +10,14 @@ from urllib.request import getproxies, proxy_bypass
 
 from retinue.errors import BadSettings
 from retinue.models.config import ProviderConfig
-from retinue.models.providers import PROVIDERS
+from retinue.models.providers import PROVIDERS, URL_FROM, is_openai, url_of
 from retinue.models.wire.http import Endpoint, HttpClient
 from retinue.models.wire.openai_chat import PATH, OpenAIChat
 from retinue.models.wire.problems import Problems
 from retinue.ports.clock import Clock
 from retinue.ports.models import Takes
 
-OPENAI_URL = "https://api.openai.com/v1"
 HERE = ("localhost", "127.0.0.1", "::1")
-URL_FROM = {"openai": "OPENAI_BASE_URL"}
 
 
 class Reach:
@@ -34,13 +32,10 @@ class Reach:
         self._url_from = f"{variable}, or {settings}" if variable else settings
         keys = known.keys if (known := PROVIDERS.get(provider)) else ()
         self._key_from = " or ".join((*keys, f"api_key under [providers.{provider}]"))
-        given = config.base_url or (environment.get(variable, "") if variable else "") or OPENAI_URL
-        address = _address(given.strip(), self._url_from)
+        address = _address(url_of(provider, config, environment), self._url_from)
         self.url = _without_user(address).rstrip("/").removesuffix(PATH)
-        self.is_openai = (address.hostname or "").endswith("api.openai.com")
-        """It leads to OpenAI itself, by whose prices it is paid for then."""
         headers = {"User-Agent": f"retinue/{version('retinue')}", **_authorization(key, address, self._url_from)}
-        if self.is_openai:
+        if is_openai(self.url):
             headers |= _account(environment)
         proxy = _proxy(config, address)
         _check_headers(provider, config)
