@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import entry_points
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from retinue.core.delta import Delta
 from retinue.core.events import Event
-from retinue.core.messages import File
 from retinue.core.outcome import Outcome
 from retinue.core.secrets import Secrets
 from retinue.engine.attempt import Services
@@ -23,13 +22,15 @@ from retinue.engine.runner import Runner, Runners
 from retinue.engine.submit import Request, Submitter, durability_of
 from retinue.engine.worker import LEASE_SECONDS, Worker
 from retinue.errors import BadInput
+from retinue.files.attach import RunAttachments
+from retinue.files.config import FilesConfig
 from retinue.files.local import LocalFiles, MemoryFiles
 from retinue.models.names import Listed as ListedModel
 from retinue.models.names import ModelNames
 from retinue.ports.bus import Bus
 from retinue.ports.clock import Clock, SystemClock
-from retinue.ports.files import Files, Opened
-from retinue.ports.models import Model, Takes
+from retinue.ports.files import Files
+from retinue.ports.models import Model
 from retinue.ports.store import RunRow, Store, TicketRow
 from retinue.runners.function import FunctionRunner, target_of
 from retinue.runners.model import ModelRunner
@@ -40,6 +41,7 @@ from retinue.store.sql import open_store, schema_found
 from retinue.store.writer import Checkpoint
 
 if TYPE_CHECKING:
+    from retinue.files.context import Gathered
     from retinue.models.pull import Installed
 
 __all__ = ["ListedModel", "Retinue", "Run", "RunOptions", "run_sync"]
@@ -159,12 +161,21 @@ class Retinue:
             closing.push_async_callback(hub.close)
             if bus := _bus(url, store, hub):
                 closing.push_async_callback(bus.close)
-            files = files or _files_of(url)
+            files = files or _files_of(url, settings.files)
             codec = Codec(Secrets({**settings.secrets, **(secrets or {})}), files)
             names = ModelNames(models, settings, clock)
             closing.push_async_callback(names.close)
             known = _runners(names, runners)
-            services = Services(store, hub, codec, clock, known, Submitter(known, codec), files, lambda: _Plain(files))
+            services = Services(
+                store,
+                hub,
+                codec,
+                clock,
+                known,
+                Submitter(known, codec),
+                files,
+                lambda: RunAttachments(files, settings.files),
+            )
             a_worker = Worker(services, concurrency=concurrency, owner_limit=owner_limit, lease=lease)
             closing.push_async_callback(a_worker.let_go)
             app = Retinue(Service(services, a_worker), a_worker, services, names, settings)
@@ -210,6 +221,18 @@ class Retinue:
         if not _in_thread(request.target, options):
             return await self.service.run_to_end(request)
         return await (await self.submit(target, input, **options)).outcome()
+
+    async def attach(
+        self, *sources: str, owner: str = "", include: Sequence[str] = (), exclude: Sequence[str] = ()
+    ) -> Gathered:
+        """Read files, folders, archives and URLs, and store each once: as parts of what is said next, and notes on what
+        was left out. Paths are read as this process can: for what others name, use `service.threads.upload`."""
+        from retinue.files.context import gather  # who attaches nothing need not load it
+
+        gathered = await gather(sources, self.services.files, self.settings.files, include=include, exclude=exclude)
+        for stored in gathered.stored:
+            await self.service.threads.own(stored.uri, stored.size, owner=owner)
+        return gathered
 
     def get(self, run_id: str) -> Run:
         """A run by its id."""
@@ -296,21 +319,17 @@ async def look_at(url: str) -> tuple[str | None, str]:
     return await asyncio.to_thread(schema_found, url)
 
 
-class _Plain:
-    def __init__(self, files: Files) -> None:
-        self._files = files
-
-    async def open(self, file: File, takes: Takes) -> Opened:
-        return Opened(parts=(file,), files={file.uri: await self._files.get(file.uri)})
-
-
 def default_url() -> str:
     """The database that is used when none is named."""
     return os.environ.get("RETINUE_DATABASE_URL") or os.environ.get("DATABASE_URL") or DEFAULT_URL
 
 
-def _files_of(url: str) -> Files:
-    """Beside a SQLite file; in memory with a database in memory; else in the default folder."""
+def _files_of(url: str, config: FilesConfig) -> Files:
+    """Where the settings say; else beside a SQLite file, in memory beside one in memory, or in the default folder."""
+    if config.store:
+        from retinue.files.stores import open_files  # buckets are an extra
+
+        return open_files(config.store, config.options(config.store))
     if url.startswith("sqlite:"):
         path = url.removeprefix("sqlite://").removeprefix("/").partition("?")[0]
         return MemoryFiles() if path in ("", ":memory:") else LocalFiles(Path(path).with_suffix(".files"))

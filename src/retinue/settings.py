@@ -16,6 +16,7 @@ import msgspec
 from retinue.core.agent import PLATFORM_KEYS
 from retinue.core.declared import Positive, Problem, Seconds
 from retinue.core.policy import Rule
+from retinue.files.config import FilesConfig
 from retinue.models.config import ModelsConfig
 from retinue.project.load import Project, is_project, load_project, load_settings
 
@@ -48,6 +49,7 @@ class Settings(ModelsConfig, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     database_url: str | None = None
     worker: WorkerSettings = WorkerSettings()
     server: ServerSettings = ServerSettings()
+    files: FilesConfig = FilesConfig()
     policy: tuple[Rule, ...] = ()
     """Rules for the calls of all agents, after their own."""
     secrets: dict[str, str] = msgspec.field(default_factory=dict)

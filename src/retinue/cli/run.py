@@ -8,17 +8,19 @@ from typing import Annotated
 
 import typer
 
-from retinue.app import RunOptions
+from retinue.app import Retinue, RunOptions
 from retinue.cli.attend import attend
 from retinue.cli.database import find_code_here, one_input, opened
 from retinue.cli.options import Db, Detach, Json, examples, single
-from retinue.service import OnBusy
+from retinue.cli.show import aside
+from retinue.service import OnBusy, parts_of
 
 app = single()
 
 EXAMPLES = examples(
     'retinue run model:test "Hello"',
     'retinue run model:openai:gpt-5-mini "And then?" --thread 3f8k2      goes on in a thread',
+    'retinue run model:openai:gpt-5-mini "What is in it?" --file report.pdf --file photo.png',
     "cat notes.txt | retinue run model:local:smollm2 -     what is piped in",
     'retinue run function:shop:order --input-json \'{"item": "tea"}\'',
     "retinue run function:shop:order --key order-17      the same run, however often it is said",
@@ -31,6 +33,10 @@ def run(
     target: Annotated[str, typer.Argument(metavar="TARGET", help="model:NAME or function:MODULE:NAME.")],
     text: Annotated[str | None, typer.Argument(metavar="[INPUT]", help="What it is given, as text.")] = None,
     input_json: Annotated[str | None, typer.Option("--input-json", metavar="JSON", help="What it is given.")] = None,
+    files: Annotated[
+        list[str] | None,
+        typer.Option("--file", metavar="PATH|URL", help="A file, folder, archive or page to read; may be repeated."),
+    ] = None,
     thread: Annotated[
         str | None, typer.Option("--thread", metavar="THREAD", help="Go on in this thread; else a new one begins.")
     ] = None,
@@ -69,7 +75,16 @@ def run(
                 options["on_busy"] = on_busy.value
             if parent:
                 options["parent"] = parent
-            submitted = await app.submit(target, value, **options)
+            said = await _with_files(app, value, files, owner) if files else value
+            submitted = await app.submit(target, said, **options)
             return await attend(app, submitted.id, as_json=as_json, db=db, detach=detach)
 
     return asyncio.run(go())
+
+
+async def _with_files(app: Retinue, said: object, files: list[str], owner: str) -> object:
+    """What is said, and the files that go with it."""
+    gathered = await app.attach(*files, owner=owner)
+    for note in gathered.notes:
+        aside(note)
+    return [*parts_of(said), *gathered.parts]

@@ -16,7 +16,7 @@ from retinue.cli.answer import Answer
 from retinue.cli.database import command, opened
 from retinue.cli.show import clean, failure, one_line, say, status_code
 from retinue.cli.threads import summary, tree_lines
-from retinue.core.messages import Text
+from retinue.core.messages import File, Text
 from retinue.core.outcome import Status
 from retinue.core.target import Target
 from retinue.errors import BadInput, RetinueError
@@ -27,6 +27,7 @@ T = TypeVar("T")
 COMMANDS = {
     "/retry": "have the last answer given anew, beside the one that there is",
     "/fork [MESSAGE]": "go back: what you say next branches off after that message (else before your last question)",
+    "/file PATH|URL": "attach a file, a folder, an archive or a page to what you say next",
     "/tree": "show the whole thread, with where you are",
     "/model [NAME]": "who answers from now on; without a name, who answers now",
     "/help": "this",
@@ -42,6 +43,7 @@ class Talk:
         self._target = target
         self._thread_id: str | None = None
         self._leaf: str | None = None
+        self._files: list[File] = []
         self._loop = asyncio.new_event_loop()
         self._stack = AsyncExitStack()
         self._runner = Thread(target=self._loop.run_forever, name="retinue-chat", daemon=True)
@@ -124,6 +126,8 @@ class Talk:
                 return self._ask(self._retry())
             case "/fork":
                 self._do(self._fork(rest))
+            case "/file":
+                self._do(self._attach(rest))
             case "/tree":
                 self._do(self._show_tree())
             case "/model":
@@ -156,7 +160,7 @@ class Talk:
         return await self._app.service.threads.say(
             Say(
                 targets=(self._target or "",),
-                parts=(Text(text=text),),
+                parts=(*self._take_files(), Text(text=text)),
                 thread_id=self._thread_id,
                 parent_id=self._leaf or (ROOT if self._thread_id else None),
                 on_busy=OnBusy.QUEUE,
@@ -198,6 +202,20 @@ class Talk:
         self._leaf = at.id if at else None
         where = f"after: {one_line(summary(at), 60)}" if at else "at the beginning"
         say((f"  what you say next branches off {where}", "dim"))
+
+    async def _attach(self, source: str) -> None:
+        if not source:
+            raise BadInput(problem="Say what: a path or a URL.")
+        gathered = await self._app.attach(source, owner=self._owner)
+        self._files += gathered.parts
+        for part in gathered.parts:
+            say((f"  {clean(part.name)} ({part.media_type}) goes with what you say next", "dim"))
+        for note in gathered.notes:
+            say((f"  {clean(note)}", "yellow"))
+
+    def _take_files(self) -> list[File]:
+        files, self._files = self._files, []
+        return files
 
     async def _show_tree(self) -> None:
         for line in tree_lines(await self._messages(), self._leaf):

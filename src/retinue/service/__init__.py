@@ -21,3 +21,4 @@ from retinue.service.threads import Answering as Answering
 from retinue.service.threads import Said as Said
 from retinue.service.threads import Say as Say
 from retinue.service.threads import Threads as Threads
+from retinue.service.threads import parts_of as parts_of

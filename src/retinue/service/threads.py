@@ -261,8 +261,12 @@ class Threads:
     async def upload(self, data: bytes, media_type: str, name: str = "", *, owner: str = "") -> File:
         """Store a file, to be named in what is said later."""
         uri = await self._services.files.put(data)
-        await self._store.keep(Keep(uri=uri, holder=new_id(UPLOAD), owner=owner, size=len(data)))
+        await self.own(uri, len(data), owner=owner)
         return File(uri=uri, media_type=media_type, name=name)
+
+    async def own(self, uri: str, size: int, *, owner: str = "") -> None:
+        """A file that was stored is the owner's: it may be named in what is said."""
+        await self._store.keep(Keep(uri=uri, holder=new_id(UPLOAD), owner=owner, size=size))
 
     # Reading
 
