@@ -11,7 +11,7 @@ import pytest
 from retinue.core import events as e
 from retinue.core.outcome import Reason, Status
 from retinue.errors import IdempotencyConflict, RunEnded, ThreadBusy, UnknownMessage, UnknownRun, UnknownThread
-from retinue.ports.store import Cancel, Claim, Drop, Keep, OnBusy, Posted, Prune, Pruned, Purge, Rename
+from retinue.ports.store import Cancel, Claim, Drop, Forget, Keep, OnBusy, Posted, Prune, Pruned, Purge, Rename
 from retinue.store.sql import SqlStore
 from retinue.testing.clock import SetClock
 
@@ -397,6 +397,7 @@ async def test_a_thread_is_purged_when_the_last_run_of_its_trees_has_ended(store
     pruned = await store.purge(Purge(thread_id=write.thread_id))
     assert pruned
     assert (pruned.trees, pruned.runs, pruned.files) == (1, 2, ("file:a",))
+    await store.forget(Forget(uris=pruned.files))
     rows = (await store.stats()).rows
     kept = {table: count for table, count in rows.items() if count and table not in ("requirements", "workers")}
     assert kept == {"threads": 1, "messages": 2, "runs": 1, "events": 2}

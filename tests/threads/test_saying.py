@@ -16,6 +16,7 @@ from retinue.errors import (
     IdempotencyConflict,
     NotStorable,
     UnknownMessage,
+    UnknownModel,
     UnknownRun,
     UnknownTarget,
     UnknownThread,
@@ -56,7 +57,7 @@ async def test_C2_with_nobody_to_answer_nothing_is_stored(app: Retinue) -> None:
     with pytest.raises(UnknownTarget, match="say who is to answer"):
         await app.service.threads.say(Say(targets=(), parts=(Text(text="hello"),)))
     for target in ("model:nobody", "nobody", "function:no.such:thing"):
-        with pytest.raises(UnknownTarget):
+        with pytest.raises((UnknownTarget, UnknownModel)):
             await say(app, "hello", "model:test", target)
     assert await counts(app) == {}
 
