@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from retinue.core.outcome import Reason as Reason
     from retinue.core.outcome import Status as Status
     from retinue.engine.context import CallContext as CallContext
-    from retinue.engine.context import Done as Done
     from retinue.engine.context import current_call as current_call
     from retinue.errors import ChildFailed as ChildFailed
     from retinue.errors import OutcomeUnknown as OutcomeUnknown
     from retinue.errors import RetinueError as RetinueError
     from retinue.errors import StepFailed as StepFailed
     from retinue.errors import TicketRefused as TicketRefused
+    from retinue.ports.tools import Done as Done
     from retinue.project.python import Agent as Agent
     from retinue.runners.function import FunctionContext as FunctionContext
     from retinue.runners.function import durable as durable
@@ -33,8 +33,9 @@ _HOMES = {
     "retinue.core.delta": ("Delta",),
     "retinue.core.events": ("Event",),
     "retinue.core.outcome": ("Outcome", "Reason", "Status"),
-    "retinue.engine.context": ("CallContext", "Done", "current_call"),
+    "retinue.engine.context": ("CallContext", "current_call"),
     "retinue.errors": ("ChildFailed", "OutcomeUnknown", "RetinueError", "StepFailed", "TicketRefused"),
+    "retinue.ports.tools": ("Done",),
     "retinue.project.python": ("Agent",),
     "retinue.runners.function": ("FunctionContext", "durable"),
 }

@@ -32,6 +32,7 @@
     │   ├── ModelUnavailable        it cannot be reached, or says that it is broken
     │   ├── ModelBroken             its answer makes no sense, or broke off
     │   └── CircuitOpen             it failed too often just now; nobody asks it for a while
+    ├── ToolFailed              a tool says that it failed, in words for the model
     └── RunError                what the code of a run sees
         ├── StepFailed  ChildFailed  TicketRefused
         ├── OutcomeUnknown      a write step was interrupted and nobody can tell whether it took effect
@@ -377,6 +378,15 @@ class CircuitOpen(ModelError):
     """{model} failed too often just now and is left alone for {retry_after} s more. The last problem: {problem}"""
 
     retry_after: int
+
+
+class ToolFailed(RetinueError):
+    """{message}"""
+
+    message: str
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message=message)
 
 
 class RunError(RetinueError):

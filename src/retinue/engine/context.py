@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import hashlib
 import inspect
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
@@ -45,13 +45,7 @@ from retinue.ports.clock import Clock
 from retinue.ports.files import Attachments
 from retinue.ports.models import Takes
 from retinue.ports.store import Reserve, RunRow, Store
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """What a `check` gives when the call did take effect."""
-
-    result: object = None
+from retinue.ports.tools import Check
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,9 +67,6 @@ def current_call() -> CallContext:
     if call is None:
         raise LookupError("current_call() is there only inside a step")
     return call
-
-
-Check = Callable[[str], Awaitable[Done | None]]
 
 
 @dataclass(frozen=True, slots=True)

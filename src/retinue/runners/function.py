@@ -16,10 +16,11 @@ from typing import Any, TypeVar
 
 from retinue.core.outcome import Durability, Effect, Outcome, Reason, Status
 from retinue.core.target import Target
-from retinue.engine.context import Check, ChildHandle, RunContext, failure_of
+from retinue.engine.context import ChildHandle, RunContext, failure_of
 from retinue.engine.description import Capabilities, Description
 from retinue.engine.submit import Request, durability_of
 from retinue.errors import BadInput, BadTarget, RuleBroken, UnknownTarget
+from retinue.ports.tools import Check
 
 F = TypeVar("F", bound=Callable[..., Awaitable[Any]])
 OPTIONS = "__retinue__"
