@@ -21,9 +21,8 @@ notes = st.sampled_from(
     [
         e.ModelRouted(model="test", why="cheap"),
         e.LimitReached(reason=Reason.BUDGET, limit="max_tokens"),
-        e.RecoveryStarted(reason=Reason.BUDGET),
         e.RecoveryFinished(ok=True),
-        e.HistoryCompacted(upto_seq=1, summary="so far"),
+        e.HistoryCompacted(summary="so far"),
         e.BudgetSettled(reserved_usd=0.5, spent_usd=0.25),
         e.NodeSkipped(node="review", why="not needed"),
         e.RemoteAccepted(task_id="task-1"),
@@ -43,6 +42,7 @@ class Open:
     effect: Effect
     tries: int
     attempt: int
+    asks: bool = False
 
 
 @dataclass
@@ -54,6 +54,7 @@ class Draft:
     attempt: int = 0
     at: int = 1_700_000_000_000
     signal: int = 0
+    recovering: bool = False
     turn: int = 0
     try_: int = 0
     turn_open: bool = False
@@ -83,7 +84,7 @@ class Draft:
 
     @property
     def writes_open(self) -> bool:
-        return any(call.effect is Effect.WRITE for call in self.open_calls.values())
+        return any(call.effect is Effect.WRITE and not call.asks for call in self.open_calls.values())
 
     def moves(self) -> Sequence[Callable[[st.DrawFn], e.EventData]]:
         """All that may happen next."""
@@ -101,7 +102,7 @@ class Draft:
             self.start_asked: bool(self.asked),
             self.end_call: bool(self.open_calls),
             self.start_step: True,
-            self.repeat_call: any(call.attempt < self.attempt for call in self.open_calls.values()),
+            self.repeat_call: any(call.attempt < self.attempt or call.asks for call in self.open_calls.values()),
             self.lose_worker: True,
             self.refuse_asked: bool(self.asked),
             self.refuse_step: True,
@@ -109,9 +110,11 @@ class Draft:
             self.retry_turn: self.turn_open,
             self.close_ticket: bool(self.open_tickets),
             self.open_ticket: True,
+            self.ask: any(call.attempt == self.attempt and not call.asks for call in self.open_calls.values()),
             self.end_child: bool(self.open_children),
             self.start_child: True,
             self.note: True,
+            self.recover: not self.recovering and not self.turn_open,
             self.steer: True,
             self.warn: True,
             self.park: (not self.turn_open or self.broken_off) and not self.writes_open,
@@ -168,6 +171,10 @@ class Draft:
     def note(self, draw: st.DrawFn) -> e.EventData:
         return draw(notes)
 
+    def recover(self, draw: st.DrawFn) -> e.EventData:
+        self.recovering = True
+        return e.RecoveryStarted(reason=Reason.BUDGET)
+
     def steer(self, draw: st.DrawFn) -> e.EventData:
         return e.SteerReceived(text=draw(texts), by="user:1", signal=self.hear(draw))
 
@@ -210,10 +217,11 @@ class Draft:
         return e.ToolStarted(call_id=call_id, tool=call.tool, effect=call.effect, key=f"{RUN_ID}/{call_id}")
 
     def repeat_call(self, draw: st.DrawFn) -> e.EventData:
-        """A later attempt found the call without a result, and makes it again."""
-        interrupted = [call_id for call_id, call in self.open_calls.items() if call.attempt < self.attempt]
-        call_id = draw(st.sampled_from(interrupted))
-        call = replace(self.open_calls[call_id], tries=self.open_calls[call_id].tries + 1, attempt=self.attempt)
+        """A later attempt found the call without a result, or it has asked somebody: it is made again."""
+        waiting = [id for id, call in self.open_calls.items() if call.attempt < self.attempt or call.asks]
+        call_id = draw(st.sampled_from(waiting))
+        before = self.open_calls[call_id]
+        call = replace(before, tries=before.tries + 1, attempt=self.attempt, asks=False)
         self.open_calls[call_id] = call
         return e.ToolStarted(call_id=call_id, tool=call.tool, effect=call.effect, try_=call.tries)
 
@@ -245,6 +253,15 @@ class Draft:
         ticket_id = f"tkt_{len(self.open_tickets) + len(self.closed_tickets)}"
         self.open_tickets.append(ticket_id)
         return e.TicketOpened(ticket_id=ticket_id, kind=draw(st.sampled_from(PEOPLE)), call_id=f"for-{ticket_id}")
+
+    def ask(self, draw: st.DrawFn) -> e.EventData:
+        """A call asks a person before it does anything."""
+        asking = [id for id, call in self.open_calls.items() if call.attempt == self.attempt and not call.asks]
+        call_id = draw(st.sampled_from(asking))
+        self.open_calls[call_id] = replace(self.open_calls[call_id], asks=True)
+        ticket_id = f"tkt_{len(self.open_tickets) + len(self.closed_tickets)}"
+        self.open_tickets.append(ticket_id)
+        return e.TicketOpened(ticket_id=ticket_id, kind=Waits.INPUT, call_id=f"{call_id}?{ticket_id}")
 
     def close_ticket(self, draw: st.DrawFn) -> e.EventData:
         ticket_id = draw(st.sampled_from(self.open_tickets))

@@ -104,20 +104,27 @@ def test_usage_is_the_sum_of_what_the_turns_used(drafts: list[Draft]) -> None:
 
 
 def transcript(events: tuple[e.Event, ...]) -> list[tuple[str, list[str]]]:
-    """Who spoke, and the calls that were asked for or answered."""
+    """Who spoke, and the calls that were asked for or answered. What people said comes with the next turn."""
     said: list[tuple[str, list[str]]] = []
-    asked: set[str] = set()
+    asked: list[str] = []
+    hints = 0
     for event in events:
         match event.data:
             case e.RunQueued(input=given_input) if given_input is not None:
                 said.append(("user", []))
             case e.ModelResponded(parts=parts):
                 said.append(("model", [part.call_id for part in parts if isinstance(part, ToolCall)]))
-                asked.update(said[-1][1])
+                asked += said[-1][1]
             case e.ToolFinished(call_id=call_id) | e.ToolRefused(call_id=call_id) if call_id in asked:
                 if said[-1][0] != "tool":
                     said.append(("tool", []))
                 said[-1][1].append(call_id)
+                said[-1][1].sort(key=asked.index)
+            case e.SteerReceived():
+                hints += 1
+            case e.TurnStarted() if hints:
+                said.append(("user", []))
+                hints = 0
     return said
 
 
@@ -320,9 +327,12 @@ def test_a_child_is_known_by_how_it_ended() -> None:
     assert (child.status, child.reason, child.recovered) == (Status.COMPLETED, Reason.MAX_TURNS, True)
 
 
-def test_hints_are_kept_in_order() -> None:
+def test_hints_are_kept_in_order_until_the_next_turn_says_them() -> None:
     hints = [e.SteerReceived(text=text, signal=n) for n, text in enumerate(["left", "right"], 1)]
     assert folded(QUEUED, STARTED, *hints).hints == ["left", "right"]
+    state = folded(QUEUED, STARTED, *hints, e.TurnStarted(turn=1, model="test", notes=("3 turns are left",)))
+    said = tuple(Text(text=text) for text in ("left", "right", "3 turns are left"))
+    assert (state.hints, state.messages) == ([], [Message(role="user", parts=said)])
 
 
 @pytest.mark.parametrize(
@@ -334,11 +344,11 @@ def test_the_input_is_the_first_message(given_input: object, parts: tuple[Text |
     assert messages == ([] if parts is None else [Message(role="user", parts=parts)])
 
 
-def test_results_of_one_turns_calls_are_one_message_in_the_order_in_which_they_came() -> None:
+def test_results_of_one_turns_calls_are_one_message_in_the_order_of_the_calls() -> None:
     turn = [e.TurnStarted(turn=1, model="test"), ASKED]
     calls = [e.ToolStarted(call_id=call_id, tool="t") for call_id in "ab"]
     ends = [e.ToolFinished(call_id=call_id, ok=True, result=call_id) for call_id in "ba"]
-    results = tuple(ToolResult(call_id=call_id, ok=True, result=call_id) for call_id in "ba")
+    results = tuple(ToolResult(call_id=call_id, ok=True, result=call_id) for call_id in "ab")
     messages = folded(QUEUED, STARTED, *turn, *calls, *ends).messages
     assert messages == [Message(role="model", parts=ASKED.parts), Message(role="tool", parts=results)]
 

@@ -119,9 +119,9 @@ def what_began_was_not_recorded(drafts: list[Draft]) -> Iterator[Case]:
                 first["call", call_id] = n
             case e.ToolStarted(call_id=call_id) | e.ToolFinished(call_id=call_id) if ("call", call_id) in first:
                 yield without(drafts, first.pop(("call", call_id)), n)
-            case e.TicketOpened(ticket_id=ticket_id):
+            case e.TicketOpened(ticket_id=ticket_id, call_id=asker) if "?" not in asker:  # a call that asks goes on
                 first["ticket", ticket_id] = n
-            case e.TicketClosed(ticket_id=ticket_id):
+            case e.TicketClosed(ticket_id=ticket_id) if ("ticket", ticket_id) in first:
                 yield without(drafts, first["ticket", ticket_id], n)
             case e.ChildStarted(call_id=call_id):
                 first["child", call_id] = n
@@ -271,7 +271,7 @@ def a_success_with_an_error(draft: Draft) -> Iterator[e.EventData]:
 @while_running
 def a_call_made_twice_by_one_attempt(draft: Draft) -> Iterator[e.EventData]:
     for call_id, call in draft.open_calls.items():
-        if call.attempt == draft.attempt:
+        if call.attempt == draft.attempt and not call.asks:
             yield e.ToolStarted(call_id=call_id, tool=call.tool, effect=call.effect, try_=call.tries + 1)
 
 

@@ -6,13 +6,13 @@ A field called `try_` is `try` in JSON.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from math import isfinite
 from typing import Any, ClassVar
 
 import msgspec
 
-from retinue.core.messages import AnyPart
+from retinue.core.messages import AnyPart, File
 from retinue.core.outcome import Durability, Effect, Failure, Reason, Status, Usage, Waits
 from retinue.errors import NotStorable
 
@@ -45,6 +45,8 @@ class RunQueued(EventData):
     message_id: str | None = None
     source_run_id: str | None = None
     source_seq: int | None = None
+    continues: bool = False
+    client_tools: tuple[dict[str, object], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,14 +99,16 @@ class RunFinished(EventData):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnStarted(EventData):
-    """A model is about to be asked."""
+    """A model is about to be asked. What it is given of `tools`, `settings` and `instructions` stands here when it is
+    not as in the turn before; `notes` are what the run itself says to it, after the hints that came since."""
 
     type: ClassVar[str] = "turn.started"
     turn: int
     model: str
-    tools: tuple[str, ...] = ()
+    tools: tuple[str, ...] | None = None
     settings: dict[str, object] | None = None
     instructions: str | None = None
+    notes: tuple[str, ...] = ()
     messages: int = 0
     characters: int = 0
 
@@ -183,6 +187,7 @@ class ToolFinished(EventData):
     call_id: str
     ok: bool
     result: object = None
+    files: tuple[File, ...] = ()
     error: Failure | None = None
     unknown: bool = False
     checked: bool = False
@@ -211,6 +216,7 @@ class TicketOpened(EventData):
     kind: Waits
     call_id: str
     title: str = ""
+    tool: str = ""
     schema: dict[str, object] | None = None
     arguments: object = None
     expires_at: int | None = None
@@ -270,12 +276,15 @@ class RecoveryFinished(EventData):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryCompacted(EventData):
-    """The prompt was shortened: `summary` stands for what was recorded up to `upto_seq`."""
+    """The prompt was shortened. `moved` has the results that stand in a file now, by call; `summary` stands for the
+    messages before number `upto` of the run. With `ok` false it failed, and nothing is replaced."""
 
     type: ClassVar[str] = "history.compacted"
-    upto_seq: int
-    summary: str
+    upto: int = 0
+    summary: str = ""
+    moved: dict[str, str] = field(default_factory=dict)
     ok: bool = True
+    problem: str = ""
     tokens_before: int = 0
     tokens_after: int = 0
 
@@ -415,7 +424,11 @@ _encoder = msgspec.json.Encoder()
 
 
 def _fields_of(kind: Any) -> tuple[tuple[str, str, object], ...]:
-    return tuple((field.name, field.name.rstrip("_"), field.default) for field in fields(kind))
+    return tuple((one.name, one.name.rstrip("_"), _default(one)) for one in fields(kind))
+
+
+def _default(of: Any) -> object:
+    return of.default if of.default_factory is MISSING else of.default_factory()
 
 
 _fields = {kind: _fields_of(kind) for kind in KINDS.values()}
@@ -472,4 +485,4 @@ def _refuse_nan(value: object) -> None:
     elif isinstance(value, msgspec.Struct):
         _refuse_nan(msgspec.structs.asdict(value))
     elif is_dataclass(value):
-        _refuse_nan([getattr(value, field.name) for field in fields(value)])
+        _refuse_nan([getattr(value, one.name) for one in fields(value)])

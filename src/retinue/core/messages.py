@@ -50,11 +50,12 @@ class ToolCall(Part, frozen=True, kw_only=True, tag="tool_call"):
 
 
 class ToolResult(Part, frozen=True, kw_only=True, tag="tool_result"):
-    """What a call gave."""
+    """What a call gave, and the files that came with it."""
 
     call_id: str
     ok: bool
     result: object = None
+    files: tuple[File, ...] = ()
 
 
 AnyPart = Text | File | Data | Thinking | ToolCall | ToolResult

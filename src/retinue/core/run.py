@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from retinue.core import events as e
-from retinue.core.messages import AnyPart, Data, Message, Text, ToolCall, ToolResult
+from retinue.core.messages import AnyPart, Data, File, Message, Text, ToolCall, ToolResult, text_of
 from retinue.core.outcome import Effect, Failure, Outcome, Reason, Status, Usage, Waits
 from retinue.errors import IllegalEvent
 
@@ -32,8 +32,11 @@ class Call:
     finished: bool = False
     ok: bool = False
     result: object = None
+    files: tuple[File, ...] = ()
     error: Failure | None = None
     unknown: bool = False
+    asks: bool = False
+    """It has asked a person before it did anything, and is called again with the answer."""
 
 
 @dataclass(slots=True)
@@ -78,6 +81,7 @@ class RunState:
     waits_for: tuple[Waits, ...] = ()
     until: int | None = None
     active_ms: int = 0
+    counts: bool = False
     last_at: int = 0
     signals_seen: int = 0
     usage: Usage = Usage()
@@ -93,16 +97,51 @@ class RunState:
     children: dict[str, Child] = field(default_factory=dict)
     open_children: dict[str, Child] = field(default_factory=dict)
     transcript: list[Message] = field(default_factory=list)
-    asked: set[str] = field(default_factory=set)
-    results: list[AnyPart] = field(default_factory=list)
+    asked: dict[str, ToolCall] = field(default_factory=dict)
+    """The calls of the last answer, in its order."""
+    results: dict[str, ToolResult] = field(default_factory=dict)
     hints: list[str] = field(default_factory=list)
+    """What people said since the last turn began."""
+    silent_turns: int = 0
+    """How many answers in a row asked for nothing."""
     prompt_characters: int = 0
+    prompt_tokens: int = 0
+    model: str = ""
+    """Who was chosen for the run."""
+    instructions: str | None = None
+    tools: tuple[str, ...] | None = None
+    settings: dict[str, object] | None = None
+    summary: str = ""
+    summarised: int = 0
+    """How many messages the summary stands for."""
+    moved: dict[str, str] = field(default_factory=dict)
+    """Results that stand in a file, by call."""
+    compaction_failed_at: int | None = None
+    recovery: Reason | None = None
+    recovery_turn: int = 0
+    said: str = ""
+    """The last text that a model gave, whole or not."""
     warned: set[tuple[str, str]] = field(default_factory=set)
 
     @property
     def messages(self) -> list[Message]:
-        """What was said so far. Results of one turn's calls are one message, in the order in which they came."""
+        """What was said so far. Results of one turn's calls are one message, in the order of the calls."""
         return [*self.transcript, *_said_by_tools(self)]
+
+    @property
+    def unanswered(self) -> list[ToolCall]:
+        """The calls of the last answer that have no result yet."""
+        return [call for call_id, call in self.asked.items() if call_id not in self.results]
+
+    def warned_of(self, code: str) -> bool:
+        return any(code == warned for warned, _ in self.warned)
+
+    def go_on_from(self, past: RunState) -> None:
+        """Begin with what another run had said and heard, and with the calls that it left without a result."""
+        self.transcript, self.asked, self.results = list(past.transcript), dict(past.asked), dict(past.results)
+        self.hints, self.silent_turns = list(past.hints), past.silent_turns
+        self.summary, self.summarised, self.moved = past.summary, past.summarised, dict(past.moved)
+        self.model = past.model
 
     @property
     def begun(self) -> bool:
@@ -134,12 +173,14 @@ class RunState:
         return self
 
     def _count_active(self, event: e.Event) -> None:
-        """The clock runs while the run does. What a park or an end says of it is exact; the rest is summed."""
+        """The clock runs while the run does and no person is asked. What a park or an end says of it is exact; the
+        rest is summed."""
         said = event.data.active_ms if isinstance(event.data, e.RunWaiting | e.RunFinished) else 0
         if said:
             self.active_ms = said
-        elif self.started and type(event.data) not in CLAIMS and event.at > self.last_at:
+        elif self.counts and type(event.data) not in CLAIMS and event.at > self.last_at:
             self.active_ms += event.at - self.last_at
+        self.counts = self.status is Status.RUNNING and not self.open_tickets
         self.last_at = event.at
 
 
@@ -155,9 +196,11 @@ class _Refusal:
         raise IllegalEvent(seq=self.event.seq, type=self.event.type, problem=problem)
 
 
-def fold(run_id: str, events: Iterable[e.Event]) -> RunState:
-    """The state of a run from the events of its journal."""
+def fold(run_id: str, events: Iterable[e.Event], past: RunState | None = None) -> RunState:
+    """The state of a run from the events of its journal; with `past`, of one that goes on from there."""
     state = RunState(run_id)
+    if past:
+        state.go_on_from(past)
     for event in events:
         state.apply(event)
     return state
@@ -170,8 +213,8 @@ def _queued(state: RunState, event: e.Event, data: e.RunQueued, refuse: _Refusal
     if state.queued is not None:
         refuse("the run is queued already.")
     state.status, state.queued, state.definition = Status.QUEUED, data, data.definition
-    if data.message_id is not None:
-        return  # what it answers is in its thread
+    if data.message_id is not None or (state.transcript and not data.continues):
+        return  # what it answers is in its thread, or in what it goes on from
     if isinstance(data.input, str):
         state.transcript.append(Message(role="user", parts=(Text(text=data.input),)))
     elif data.input is not None:
@@ -198,7 +241,7 @@ def _waiting(state: RunState, event: e.Event, data: e.RunWaiting, refuse: _Refus
     if not data.reasons:
         refuse("it says not what for.")
     for call in state.open_calls.values():
-        if call.effect is Effect.WRITE:
+        if call.effect is Effect.WRITE and not call.asks:
             refuse(f"the write call {call.call_id} is under way.")
     if state.turn_open and not state.broken_off:
         refuse("a turn is open.")
@@ -245,8 +288,21 @@ def _turn_started(state: RunState, event: e.Event, data: e.TurnStarted, refuse: 
         refuse(f"turn {state.turn} is open.")
     if data.turn != state.turn + 1:
         refuse(f"turn {state.turn + 1} was expected.")
+    if owed := state.unanswered:
+        refuse(f"calls have no result: {', '.join(call.call_id for call in owed)}.")
     state.turn, state.try_, state.turn_open, state.broken_off = data.turn, 1, True, False
     state.prompt_characters = data.characters
+    state.transcript += [*_said_by_tools(state), *_said_besides(state, data.notes)]
+    state.asked, state.results, state.hints = {}, {}, []
+    state.instructions = state.instructions if data.instructions is None else data.instructions
+    state.tools = state.tools if data.tools is None else data.tools
+    state.settings = state.settings if data.settings is None else data.settings
+
+
+def _said_besides(state: RunState, notes: tuple[str, ...]) -> list[Message]:
+    """What people and the run itself have to say before the next turn."""
+    said = tuple(Text(text=text) for text in (*state.hints, *notes))
+    return [Message(role="user", parts=said)] if said else []
 
 
 def _in_open_turn(state: RunState, turn: int, try_: int, refuse: _Refusal) -> None:
@@ -261,6 +317,7 @@ def _turn_interrupted(state: RunState, event: e.Event, data: e.TurnInterrupted, 
     state.try_ += 1
     state.broken_off = True
     state.usage += data.usage
+    state.said = data.text or state.said
 
 
 def _model_retried(state: RunState, event: e.Event, data: e.ModelRetried, refuse: _Refusal) -> None:
@@ -273,20 +330,28 @@ def _model_responded(state: RunState, event: e.Event, data: e.ModelResponded, re
     _in_open_turn(state, data.turn, data.try_, refuse)
     state.turn_open = False
     state.usage += data.usage
-    state.transcript += [*_said_by_tools(state), Message(role="model", parts=data.parts)]
-    state.asked, state.results = {part.call_id for part in data.parts if isinstance(part, ToolCall)}, []
+    state.prompt_tokens = data.usage.input_tokens
+    state.said = text_of(data.parts) or state.said
+    state.transcript.append(Message(role="model", parts=data.parts))
+    state.asked = {part.call_id: part for part in data.parts if isinstance(part, ToolCall)}
+    state.silent_turns = 0 if state.asked else state.silent_turns + 1
 
 
 def _said_by_tools(state: RunState) -> list[Message]:
     """What the calls of the last turn gave so far."""
-    return [Message(role="tool", parts=tuple(state.results))] if state.results else []
+    said = tuple(state.results[call_id] for call_id in state.asked if call_id in state.results)
+    return [Message(role="tool", parts=said)] if said else []
+
+
+def _model_routed(state: RunState, event: e.Event, data: e.ModelRouted, refuse: _Refusal) -> None:
+    state.model = data.model
 
 
 def _tool_started(state: RunState, event: e.Event, data: e.ToolStarted, refuse: _Refusal) -> None:
     before = state.calls.get(data.call_id)
     if before is not None and before.finished:
         refuse(f"call {data.call_id} has its result.")
-    if before is not None and before.attempt >= event.attempt:
+    if before is not None and before.attempt >= event.attempt and not before.asks:
         refuse(f"call {data.call_id} is under way.")
     if data.try_ != (before.try_ + 1 if before else 1):
         refuse(f"call {data.call_id} has had {before.try_ if before else 0} tries.")
@@ -301,8 +366,9 @@ def _tool_finished(state: RunState, event: e.Event, data: e.ToolFinished, refuse
         refuse("a success has no error.")
     call = state.open_calls.pop(data.call_id)
     call.finished, call.ok, call.result = True, data.ok, data.result
-    call.error, call.unknown = data.error, data.unknown
-    _add_result(state, ToolResult(call_id=data.call_id, ok=data.ok, result=data.result))
+    call.error, call.unknown, call.files = data.error, data.unknown, data.files
+    said = data.error.message if data.error and data.result is None else data.result
+    _add_result(state, ToolResult(call_id=data.call_id, ok=data.ok, result=said, files=data.files))
 
 
 def _tool_refused(state: RunState, event: e.Event, data: e.ToolRefused, refuse: _Refusal) -> None:
@@ -317,7 +383,7 @@ def _tool_refused(state: RunState, event: e.Event, data: e.ToolRefused, refuse: 
 def _add_result(state: RunState, result: ToolResult) -> None:
     """What the model asked for, it is told; what code did besides is no part of the conversation."""
     if result.call_id in state.asked:
-        state.results.append(result)
+        state.results[result.call_id] = result
 
 
 def _ticket_opened(state: RunState, event: e.Event, data: e.TicketOpened, refuse: _Refusal) -> None:
@@ -326,6 +392,13 @@ def _ticket_opened(state: RunState, event: e.Event, data: e.TicketOpened, refuse
     ticket = Ticket(data.ticket_id, data.kind, data.call_id, data.expires_at, data.schema)
     state.tickets[data.ticket_id] = state.open_tickets[data.ticket_id] = ticket
     state.ticket_of_call[data.call_id] = ticket
+    if asking := state.open_calls.get(asker_of(data.call_id)):
+        asking.asks = True
+
+
+def asker_of(call_id: str) -> str:
+    """The call that asks a question, from the call id of the question: `CALL?2`."""
+    return call_id.rpartition("?")[0]
 
 
 def _ticket_closed(state: RunState, event: e.Event, data: e.TicketClosed, refuse: _Refusal) -> None:
@@ -339,6 +412,25 @@ def _ticket_closed(state: RunState, event: e.Event, data: e.TicketClosed, refuse
 def _steer_received(state: RunState, event: e.Event, data: e.SteerReceived, refuse: _Refusal) -> None:
     _take_signal(state, data.signal, refuse)
     state.hints.append(data.text)
+
+
+def _recovery_started(state: RunState, event: e.Event, data: e.RecoveryStarted, refuse: _Refusal) -> None:
+    if state.recovery:
+        refuse("there is one grace turn, and it was begun.")
+    if state.turn_open and not state.broken_off:
+        refuse(f"turn {state.turn} is open.")
+    state.recovery, state.turn_open, state.recovery_turn = data.reason, False, state.turn + 1
+
+
+def _compacted(state: RunState, event: e.Event, data: e.HistoryCompacted, refuse: _Refusal) -> None:
+    if not data.ok:
+        state.compaction_failed_at = data.tokens_before
+        return
+    if data.upto > len(state.transcript):
+        refuse(f"there are {len(state.transcript)} messages.")
+    state.moved |= data.moved
+    if data.summary:
+        state.summary, state.summarised = data.summary, data.upto
 
 
 def _child_started(state: RunState, event: e.Event, data: e.ChildStarted, refuse: _Refusal) -> None:
@@ -388,7 +480,7 @@ _APPLY: dict[type[e.EventData], Callable[[RunState, e.Event, Any, _Refusal], Non
     e.TurnInterrupted: _turn_interrupted,
     e.ModelResponded: _model_responded,
     e.ModelRetried: _model_retried,
-    e.ModelRouted: _noted,
+    e.ModelRouted: _model_routed,
     e.ToolStarted: _tool_started,
     e.ToolFinished: _tool_finished,
     e.ToolRefused: _tool_refused,
@@ -396,9 +488,9 @@ _APPLY: dict[type[e.EventData], Callable[[RunState, e.Event, Any, _Refusal], Non
     e.TicketClosed: _ticket_closed,
     e.SteerReceived: _steer_received,
     e.LimitReached: _noted,
-    e.RecoveryStarted: _noted,
+    e.RecoveryStarted: _recovery_started,
     e.RecoveryFinished: _noted,
-    e.HistoryCompacted: _noted,
+    e.HistoryCompacted: _compacted,
     e.BudgetSettled: _noted,
     e.ChildStarted: _child_started,
     e.ChildFinished: _child_finished,

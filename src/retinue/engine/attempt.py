@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -92,6 +92,7 @@ class Attempt:
         self._paused = False
         self._task: asyncio.Task[Outcome] | None = None
         self._timers: dict[str, Timer] = {}
+        self._works = self._keeps_time = False
         self._active_before = 0
         self._active_since: int | None = None
 
@@ -140,8 +141,8 @@ class Attempt:
 
     async def _go(self) -> None:
         try:
-            state = await self._read()
             past = await self._read_past()
+            state = await self._read(past)
         except (FileMissing, IllegalEvent, UnknownRun, msgspec.ValidationError) as error:
             await self._give_up(error)
             return
@@ -164,8 +165,11 @@ class Attempt:
             submitter=self._services.submitter,
             store=self._services.store,
             codec=self._services.codec,
+            files=self._services.files,
             attachments=self._services.attachments(),
             deadline=self._deadline,
+            active_ms=self._active_ms,
+            on_ticket=self._tick,
         )
         abandon = False
         try:
@@ -180,15 +184,23 @@ class Attempt:
             await speech.end(abandon=abandon)
             await self._journal.close(abandon=abandon)
 
-    async def _read(self) -> RunState:
+    async def _read(self, past: Past) -> RunState:
+        before = past.states[0] if past.states and self._continues() else None
         if self._claimed.events is None:
-            return await read_state(self._services.store, self._services.codec, self.row.id)
-        return fold(self.row.id, [await self._services.codec.used(event) for event in self._claimed.events])
+            return await read_state(self._services.store, self._services.codec, self.row.id, past=before)
+        return fold(self.row.id, [await self._services.codec.used(event) for event in self._claimed.events], before)
 
     async def _read_past(self) -> Past:
         if self.row.source_run_id is None:
             return Past(())
-        return await read_past(self._services.store, self._services.codec, self.row)
+        return await read_past(self._services.store, self._services.codec, self.row, continued=self._continues())
+
+    def _continues(self) -> bool:
+        """Whether its platform goes on from what another run had said and heard."""
+        try:
+            return self._services.runners.of(Target.parse(self.row.target)).capabilities.continues
+        except BadInput:  # nobody here can run it; it may be claimed to be ended
+            return False
 
     async def _give_up(self, error: Exception) -> None:
         """End a run whose journal cannot be read: nobody else could read it either."""
@@ -216,9 +228,10 @@ class Attempt:
         except BadInput as error:
             await self._finish(_failed(Reason.INVALID, error))
             return
-        if changed := self._changed_code(state, runner):
+        if changed := await self._changed_code(state, runner):
             await self._finish(changed)
             return
+        self._keeps_time = runner.capabilities.keeps_time
         self._set_deadlines()
         while not await (self._park() if self._paused else self._once(runner)):
             self._gate.reset()
@@ -249,15 +262,19 @@ class Attempt:
         assert state.queued
         return self._services.runners.of(Target.parse(state.queued.target))
 
-    def _changed_code(self, state: RunState, runner: Runner) -> Outcome | None:
-        """A run keeps the code that it started with, unless its definition says otherwise."""
+    async def _changed_code(self, state: RunState, runner: Runner) -> Outcome | None:
+        """A run keeps the definition that it started with, and its code, unless the definition says otherwise."""
         assert state.queued
         try:
             described = runner.describe(Target.parse(state.queued.target))
         except BadInput as error:
             return _failed(Reason.INVALID, error)
+        self._context.definition = described.definition
         now = digest_of(described.definition)
         if now == state.definition:
+            return None
+        if state.begun and (pinned := await self._pinned(state)) and pinned.get("code", "") == described.code:
+            self._context.definition = pinned
             return None
         if described.on_change == "finish" or not state.begun:
             message = (
@@ -270,6 +287,14 @@ class Attempt:
             f"(begun with {state.definition}, now {now}). Retry the run, or declare on_change='finish'."
         )
         return Outcome.failed(Reason.INVALID, "CodeChanged", message)
+
+    async def _pinned(self, state: RunState) -> Mapping[str, object] | None:
+        """The definition that the run started with."""
+        digest = state.definition
+        if digest is None:
+            return None
+        stored = await self._journal.outlast(lambda _: self._services.store.definition(digest))
+        return None if stored is None else msgspec.json.decode(stored, type=dict[str, object])
 
     # Once through the code
 
@@ -430,6 +455,7 @@ class Attempt:
             partial=outcome.partial or text or None,
             error=outcome.error,
             usage=state.usage,
+            unread=tuple(state.hints),
             active_ms=self._active_ms(),
             signal=self._last_taken(),
         )
@@ -462,6 +488,7 @@ class Attempt:
             self._signals_seen = signal.n
             for data in self._heed(signal):
                 self._journal.note(data)
+        self._tick()
 
     async def _remember_pause(self) -> None:
         """A pause that an earlier attempt has taken still holds, whatever that attempt came to."""
@@ -538,18 +565,32 @@ class Attempt:
             self._has_slot = True
             self._slot(-1)
         self._drop_timer("memory")
-        if self._active_since is None:
+        self._works = True
+        self._tick()
+
+    def _tick(self) -> None:
+        """The clock runs while the code works and no person is asked."""
+        if not self._works or self._state.open_tickets:
+            self._active_before, self._active_since = self._active_ms(), None
+            self._drop_timer("active")
+        elif self._active_since is None:
             self._active_since = self._services.clock.now_ms()
             queued = self._state.queued
             assert queued
             if queued.max_minutes is not None:
                 left = queued.max_minutes * 60 - self._active_before / 1000
-                self._set_timer("active", left, lambda: self._strike(f"it ran for {queued.max_minutes:g} minutes"))
+                self._set_timer("active", left, lambda: self._time_is_up(f"it ran for {queued.max_minutes:g} minutes"))
+
+    def _time_is_up(self, why: str) -> None:
+        if self._keeps_time:
+            self._context.time_is_up.set()
+        else:
+            self._strike(why)
 
     def _idle(self, *, give_back: bool = True) -> None:
         """The code waits: another run may have its slot, and its clock stands."""
-        self._active_before, self._active_since = self._active_ms(), None
-        self._drop_timer("active")
+        self._works = False
+        self._tick()
         if give_back and self._has_slot:
             self._has_slot = False
             self._slot(+1)

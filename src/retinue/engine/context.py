@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import hashlib
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
@@ -42,7 +42,7 @@ from retinue.errors import (
 )
 from retinue.ids import new_id
 from retinue.ports.clock import Clock
-from retinue.ports.files import Attachments
+from retinue.ports.files import Attachments, Files
 from retinue.ports.models import Takes
 from retinue.ports.store import Reserve, RunRow, Store
 from retinue.ports.tools import Check
@@ -98,14 +98,20 @@ class RunContext:
         submitter: Submitter,
         store: Store,
         codec: Codec,
+        files: Files,
         attachments: Attachments,
         deadline: Callable[[], int | None],
+        active_ms: Callable[[], int],
+        on_ticket: Callable[[], None],
     ) -> None:
         assert state.queued
-        self.run, self.state, self.input = row, state, state.queued.input
-        self.speech, self.gate = speech, gate
-        self._past, self._journal, self._clock, self._submitter = past, journal, clock, submitter
-        self._store, self._codec, self._attachments, self._deadline = store, codec, attachments, deadline
+        self.run, self.state, self.input, self.client_tools = row, state, state.queued.input, state.queued.client_tools
+        self.definition: Mapping[str, object] = {}
+        self.speech, self.gate, self.clock, self.files, self.attachments = speech, gate, clock, files, attachments
+        self.time_is_up = asyncio.Event()
+        self.active_ms, self.past = active_ms, past
+        self._journal, self._submitter, self._on_ticket = journal, submitter, on_ticket
+        self._store, self._codec, self._deadline = store, codec, deadline
         self._under_way: set[str] = set()
         self.held = False
         self.broken: RuleBroken | None = None
@@ -117,9 +123,9 @@ class RunContext:
         self.note(*events)
         await self._journal.sync()
 
-    def note(self, *events: e.EventData) -> None:
-        """Record events soon, in order."""
-        self._journal.note(*events)
+    def note(self, *events: e.EventData, files: Iterable[tuple[str, int]] = ()) -> None:
+        """Record events soon, in order; `files` are stored files that they refer to, with their sizes."""
+        self._journal.note(*events, files=files)
         if any(isinstance(data, e.ModelResponded | e.TurnInterrupted | e.ModelRetried) for data in events):
             self.speech.close()
 
@@ -134,6 +140,12 @@ class RunContext:
         """When the run is stopped, by the engine's clock, if it goes on without waiting."""
         return self._deadline()
 
+    async def pass_gate(self, what: str) -> None:
+        """Go on, unless the run is held: then its code is left here."""
+        while self.held:
+            await self.gate.block(what, Waits.PAUSED)
+        self.gate.pass_by(what)
+
     async def history(self) -> list[ThreadMessage]:
         """What was said on the branch before this run's answer, from the beginning on."""
         if self.run.message_id is None:
@@ -145,7 +157,7 @@ class RunContext:
     async def prompt(self, takes: Takes) -> Prompt:
         """The branch as a model can take it, then what this run has said and heard itself."""
         history = await self.history()
-        prompt = await prompt_of(history, self.run.target, takes, self._attachments)
+        prompt = await prompt_of(history, self.run.target, takes, self.attachments)
         prompt.messages = [*prompt.messages, *self.state.messages]
         self.note(*(data for data in prompt.warnings if (data.code, data.message) not in self.state.warned))
         return prompt
@@ -188,8 +200,8 @@ class RunContext:
                 return _replay(known)
             if call_id in self._under_way:
                 raise RuleBroken(problem=f"Two steps named {call_id} run at once: give each its own key=.")
-        async with self._entered(call_id):
-            key = known.key if known and known.key else self._key(call_id)
+        async with self.entered(call_id):
+            key = known.key if known and known.key else self.key_of(call_id)
             if known and effect is Effect.WRITE and not await self._may_call_again(call_id, name, known, shown, check):
                 return _replay(self.state.calls[call_id])
             before = self.state.calls.get(call_id)
@@ -208,7 +220,7 @@ class RunContext:
         """What is recorded of the call, here or (a success, or an unknown outcome) in the past."""
         known = self.state.calls.get(call_id)
         if known is None:
-            known = self._past.call(call_id)
+            known = self.past.call(call_id)
             if known and known.finished and not known.ok and not known.unknown:
                 return None  # it failed: this is the retry
         if known and known.arguments != arguments:
@@ -242,7 +254,7 @@ class RunContext:
     ) -> e.ToolFinished:
         token = _current_call.set(context)
         try:
-            async with _deadline(self._clock, timeout):
+            async with _deadline(self.clock, timeout):
                 result = await _invoke(function, arguments, options)
         except RuleBroken as error:
             self.broken = error
@@ -256,7 +268,7 @@ class RunContext:
             _current_call.reset(token)
         return _finished(context.call_id, result)
 
-    def _key(self, call_id: str) -> str:
+    def key_of(self, call_id: str) -> str:
         """The same for every try of the same call of the same run."""
         return hashlib.sha256(f"{self.run.id}/{call_id}".encode()).hexdigest()[:32]
 
@@ -266,12 +278,12 @@ class RunContext:
         """Wait for a time, counted from when it was first recorded; parked, it costs nothing."""
         with self._rules():
             self.gate.pass_by(call_id)
-        past = self._past.call(call_id)
+        past = self.past.call(call_id)
         if past and past.finished:
             return
-        async with self._entered(call_id):
+        async with self.entered(call_id):
             if call_id not in self.state.calls:
-                arguments = {"until": self._clock.now_ms() + int(seconds * 1000)}
+                arguments = {"until": self.clock.now_ms() + int(seconds * 1000)}
                 self._journal.note(
                     e.ToolStarted(call_id=call_id, tool="sleep", arguments=arguments, effect=Effect.READ)
                 )
@@ -279,9 +291,9 @@ class RunContext:
         if not call.finished:
             assert isinstance(call.arguments, dict)
             until = call.arguments["until"]
-            timer = self._clock.call_later(max(0, until - self._clock.now_ms()) / 1000, self.gate.stir)
+            timer = self.clock.call_later(max(0, until - self.clock.now_ms()) / 1000, self.gate.stir)
             try:
-                while self._clock.now_ms() < until:
+                while self.clock.now_ms() < until:
                     await self.gate.block(call_id, Waits.TIMER, until)
             finally:
                 timer.cancel()
@@ -302,25 +314,36 @@ class RunContext:
         """Open a ticket, wait until it is closed, give the answer."""
         with self._rules():
             self.gate.pass_by(call_id)
-        ticket = self.state.ticket_of_call.get(call_id) or self._past.ticket(call_id)
+        ticket = self.state.ticket_of_call.get(call_id) or self.past.ticket(call_id)
         if ticket is None:
             if schema and (wrong := wrong_schema(schema)):
                 self.broken = RuleBroken(problem=f"The schema of {call_id} is no JSON schema: {wrong}")
                 raise self.broken
-            async with self._entered(call_id):
+            async with self.entered(call_id):
                 opened = e.TicketOpened(
                     ticket_id=new_id("tkt"),
                     kind=kind,
                     call_id=call_id,
                     title=title,
                     schema=schema,
-                    expires_at=None if expires_in is None else self._clock.now_ms() + int(expires_in * 1000),
+                    expires_at=None if expires_in is None else self.clock.now_ms() + int(expires_in * 1000),
                 )
-                await self._journal.record(opened)
-            ticket = self.state.ticket_of_call[call_id]
+                await self.open_tickets(opened)
+        return _answer(call_id, await self.decided(call_id))
+
+    async def open_tickets(self, *opened: e.TicketOpened) -> None:
+        """Ask people, all at once."""
+        self._journal.note(*opened)
+        self._on_ticket()
+        await self._journal.sync()
+
+    async def decided(self, call_id: str) -> Ticket:
+        """The ticket of a call, once somebody has decided it or its time is over."""
+        ticket = self.state.ticket_of_call.get(call_id) or self.past.ticket(call_id)
+        assert ticket, "a ticket is opened before it is waited for"
         while ticket.decision is None:
-            await self.gate.block(call_id, kind)
-        return _answer(call_id, ticket)
+            await self.gate.block(call_id, ticket.kind)
+        return ticket
 
     # Children
 
@@ -329,13 +352,13 @@ class RunContext:
         with self._rules():
             self.gate.pass_by(call_id)
         child = self.state.children.get(call_id)
-        before = None if child else self._past.child(call_id)
+        before = None if child else self.past.child(call_id)
         if before and before.status is Status.COMPLETED:
             child = before
         if child is None:
             if before and before.target == request.target:
                 request = replace(request, source_run_id=before.run_id)
-            async with self._entered(call_id):
+            async with self.entered(call_id):
                 submit = self._submitter.prepare_child(request, self.run, call_id)
                 started = e.ChildStarted(
                     call_id=call_id, run_id=submit.run.id, target=submit.run.target, background=background
@@ -354,7 +377,7 @@ class RunContext:
 
     async def _child_end(self, call_id: str) -> Child:
         """Wait until a child has ended: a foreground one in memory for a while, then parked."""
-        child = self.state.children.get(call_id) or self._past.child(call_id)
+        child = self.state.children.get(call_id) or self.past.child(call_id)
         assert child
         while not child.status.terminal:
             await self.gate.block(call_id, Waits.CHILDREN, in_memory=not child.background)
@@ -392,7 +415,7 @@ class RunContext:
             raise
 
     @contextlib.asynccontextmanager
-    async def _entered(self, call_id: str) -> Any:
+    async def entered(self, call_id: str) -> Any:
         """While an operation is under way nothing parks. One that begins while the run is held waits first."""
         while self.held:
             await self.gate.block(call_id, Waits.PAUSED)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -22,20 +22,27 @@ class Capabilities:
     tickets: bool = False
     client_tools: bool = False
     files: bool = False
+    keeps_time: bool = False
+    """It is told when its time is over, and ends by itself: with a last word."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Description:
     """A target as it is declared now: pinned by digest when a run is submitted.
 
-    `requires` is what a worker must be able to load; runs of targets that require the same share one set.
+    `requires` is what a worker must be able to load; runs of targets that require the same share one set. `code` is the
+    digest of the code that it depends on, which stands in the definition under that name. `accept` raises `WrongInput`,
+    or gives the input as the target wants it.
     """
 
     definition: Mapping[str, object]
     requires: Mapping[str, object]
+    code: str = ""
     max_minutes: float | None = None
+    max_cost_usd: float | None = None
     on_change: str = "fail"
     durability: Durability | None = None
+    accept: Callable[[object], object] = lambda given: given
 
 
 class Describer(Protocol):

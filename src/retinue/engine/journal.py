@@ -10,7 +10,7 @@ an append is under way goes into the next one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
@@ -45,14 +45,18 @@ class Journal:
         self._stored_seq = state.seq
         self._drafts: list[Draft] = []
         self._children: list[Submit] = []
+        self._files: list[tuple[str, int]] = []
         self._turn = asyncio.Lock()
         self._background: asyncio.Task[None] | None = None
         self._scheduled = False
         self.error: RetinueError | None = None
         self.on_error: Callable[[], None] = lambda: None
 
-    def note(self, *events: e.EventData, children: tuple[Submit, ...] = ()) -> None:
-        """Take events into the state; they go to disk with the next append, soon at the latest."""
+    def note(
+        self, *events: e.EventData, children: tuple[Submit, ...] = (), files: Iterable[tuple[str, int]] = ()
+    ) -> None:
+        """Take events into the state; they go to disk with the next append, soon at the latest. `files` are stored
+        files that they refer to, with their sizes."""
         if self.error:
             raise Lost
         for data in events:
@@ -60,6 +64,7 @@ class Journal:
             self._apply(data)
             self._drafts.append(draft)
         self._children += children
+        self._files += files
         if not self._scheduled:
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self._flush_soon)
@@ -138,23 +143,25 @@ class Journal:
             # Taken before the first await: what is noted meanwhile goes into the next append.
             drafts, self._drafts = self._drafts, []
             children, self._children = self._children, []
+            files, self._files = self._files, []
             sent = [*drafts, last] if last else drafts
-            files: list[tuple[str, int]] = []
+            large: list[tuple[str, int]] = []
             if any(map(is_large, sent)):
-                sent, files = await self._store_large(sent)
+                sent, large = await self._store_large(sent)
             write = Append(
                 run_id=self._run_id,
                 attempt=self._attempt,
                 last_seq=self._stored_seq,
                 drafts=tuple(sent),
                 children=tuple([await self._child(child) for child in children]),
-                files=tuple(files),
+                files=(*files, *large),
                 signal_seen=signal_seen,
                 cancel_children=cancel_children,
                 answer=answer,
             )
             if not await self._send(write):
                 self._drafts, self._children = drafts + self._drafts, children + self._children
+                self._files = files + self._files
                 return False
             self._stored_seq += len(sent)
             if last:

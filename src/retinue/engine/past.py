@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from retinue.core import events as e
 from retinue.core.outcome import Outcome
-from retinue.core.run import Call, Child, RunState, Ticket, outcome_in
+from retinue.core.run import Call, Child, RunState, Ticket, fold, outcome_in
 from retinue.engine.codec import Codec
 from retinue.errors import UnknownRun
 from retinue.ports.store import RunRow, Store
@@ -34,9 +34,12 @@ class Past:
         return found if found and found.decision not in (None, "expired", "void") else None
 
 
-async def read_state(store: Store, codec: Codec, run_id: str, upto: int | None = None) -> RunState:
-    """The state that a run's journal says, all of it or up to a seq, with its secrets."""
-    state = RunState(run_id)
+async def read_state(
+    store: Store, codec: Codec, run_id: str, upto: int | None = None, past: RunState | None = None
+) -> RunState:
+    """The state that a run's journal says, all of it or up to a seq, with its secrets; with `past`, of a run that goes
+    on from there."""
+    state = fold(run_id, (), past)
     while page := await store.events(run_id, state.seq, PAGE):
         for recorded in page:
             if upto is not None and recorded.seq > upto:
@@ -47,17 +50,21 @@ async def read_state(store: Store, codec: Codec, run_id: str, upto: int | None =
     return state
 
 
-async def read_past(store: Store, codec: Codec, row: RunRow) -> Past:
-    """Follow the sources of a run back to the first."""
-    states: list[RunState] = []
+async def read_past(store: Store, codec: Codec, row: RunRow, *, continued: bool = False) -> Past:
+    """Follow the sources of a run back to the first. When it is `continued`, each goes on from the one before."""
+    sources: list[tuple[str, int | None]] = []
     source, upto = row.source_run_id, row.source_seq
     while source and upto != 0:
-        states.append(await read_state(store, codec, source, upto))
+        sources.append((source, upto))
         before = await store.run(source)
         if before is None:
             raise UnknownRun(run_id=source)
         source, upto = before.source_run_id, before.source_seq
-    return Past(tuple(states))
+    states: list[RunState] = []
+    for run_id, until in reversed(sources):
+        past = states[-1] if continued and states else None
+        states.append(await read_state(store, codec, run_id, until, past))
+    return Past(tuple(reversed(states)))
 
 
 async def read_outcome(store: Store, codec: Codec, run_id: str) -> Outcome:

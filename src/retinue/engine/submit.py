@@ -11,9 +11,10 @@ from retinue.core import events as e
 from retinue.core.budget import MICROS
 from retinue.core.digest import digest_of
 from retinue.core.outcome import Durability
+from retinue.core.schema import wrong_schema
 from retinue.core.target import Target
 from retinue.engine.codec import Codec
-from retinue.engine.description import Describers, Description
+from retinue.engine.description import Describer, Describers, Description
 from retinue.errors import BadInput, NotSupported
 from retinue.ids import new_id
 from retinue.ports.store import NewRun, RunRow, Submit
@@ -37,6 +38,10 @@ class Request:
     message_id: str | None = None
     source_run_id: str | None = None
     source_seq: int | None = None
+    continues: bool = False
+    """The input is what is said next to what the source has said and heard."""
+    client_tools: tuple[dict[str, object], ...] = ()
+    """Tools that whoever asks has, each with `name`, `description` and `schema`: the run waits for their results."""
 
 
 def durability_of(text: str | None) -> Durability | None:
@@ -90,6 +95,7 @@ class Submitter:
         target = Target.parse(request.target)
         runner = self._runners.of(target)
         described = runner.describe(target)
+        given = described.accept(request.input)
         durability = _durability(request, described, runner.capabilities.durability, runner.platform)
         max_minutes = request.max_minutes if request.max_minutes is not None else described.max_minutes
         if max_minutes is not None and max_minutes <= 0:
@@ -99,7 +105,7 @@ class Submitter:
         pinned = _pin(described)
         queued = e.RunQueued(
             target=str(target),
-            input=request.input,
+            input=given,
             owner=request.owner,
             definition=pinned.definition_digest,
             durability=durability,
@@ -111,6 +117,8 @@ class Submitter:
             message_id=request.message_id,
             source_run_id=request.source_run_id,
             source_seq=request.source_seq,
+            continues=request.continues,
+            client_tools=_client_tools(request, runner),
         )
         encoded = self._codec.encode(queued)
         run = NewRun(
@@ -133,7 +141,7 @@ class Submitter:
             source_seq=request.source_seq,
             idempotency_key=request.idempotency_key,
             request_digest=self._digest(queued) if request.idempotency_key else None,
-            purse_limit=_purse_limit(request, parent),
+            purse_limit=_purse_limit(request, described, parent),
             queued=encoded,
         )
         return Submit(run=run, requirement=pinned.requires, definition=pinned.definition)
@@ -143,11 +151,27 @@ class Submitter:
         return digest_of([queued.target, self._codec.encode(replace(queued, message_id=None)).encoded])
 
 
-def _purse_limit(request: Request, parent: RunRow | None) -> int | None:
+def _purse_limit(request: Request, described: Description, parent: RunRow | None) -> int | None:
     """One purse for a tree: a run below has its root's."""
     if parent:
         return parent.purse_limit
-    return None if request.max_cost_usd is None else round(request.max_cost_usd * MICROS)
+    limits = [limit for limit in (request.max_cost_usd, described.max_cost_usd) if limit is not None]
+    return round(min(limits) * MICROS) if limits else None
+
+
+def _client_tools(request: Request, runner: Describer) -> tuple[dict[str, object], ...]:
+    """Each has a name of its own and a schema that is one; or the request is refused."""
+    if request.client_tools and not runner.capabilities.client_tools:
+        raise NotSupported(target=request.target, platform=runner.platform, ability="call tools of its client")
+    names: set[object] = set()
+    for tool in request.client_tools:
+        name = tool.get("name")
+        if not isinstance(name, str) or not name or name in names:
+            raise BadInput(problem=f"A client tool needs a name of its own, not {name!r}.")
+        if wrong := wrong_schema(tool.get("schema", {})):
+            raise BadInput(problem=f"The schema of the client tool {name} is no JSON schema: {wrong}")
+        names.add(name)
+    return request.client_tools
 
 
 async def store_large(codec: Codec, submit: Submit) -> Submit:

@@ -194,6 +194,7 @@ class FunctionRunner:
         return Description(
             definition={"function": target.name, "code": code, "on_change": options.on_change},
             requires=requires,
+            code=code,
             max_minutes=options.max_minutes,
             on_change=options.on_change,
             durability=options.durability,
