@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from retinue.core import events as e
-from retinue.core.messages import AnyPart, Data, File, Message, Text, ToolCall, ToolResult, text_of
+from retinue.core.messages import Data, File, Message, Text, ToolCall, ToolResult, text_of
 from retinue.core.outcome import Effect, Failure, Outcome, Reason, Status, Usage, Waits
 from retinue.errors import IllegalEvent
 

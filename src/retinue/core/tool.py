@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Protocol
 
 from retinue.core.outcome import Effect
@@ -13,6 +15,10 @@ ALL = "*"
 OF_SERVER = "mcp:"
 ALL_OF_SERVERS = f"{OF_SERVER}{ALL}"
 PROJECT, BUILT_IN, CLIENT = "project", "builtin", "client"
+FINISH = "complete_task"
+"""Always there, and never subject to policy: with it an agent gives its answer."""
+LONGEST_NAME = 64
+_strange = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class Listed(Protocol):
@@ -72,6 +78,21 @@ def select(
         if not found and not _may_be_empty(pattern, {*pending, *private}):
             problems.append(_unknown(pattern, available, {*pending, *private}, agents))
     return Selection(tuple(sorted(chosen)), tuple(problems))
+
+
+def names_for_models(names: Iterable[str]) -> dict[str, str]:
+    """Names that every provider takes, for tools by name: letters, digits, `_` and `-`, 64 at most, each once."""
+    taken: dict[str, str] = {}
+    for name in sorted(names, key=lambda name: (_plain(name) != name, name)):
+        plain = _plain(name)
+        if plain in taken.values() or len(plain) > LONGEST_NAME:
+            plain = f"{plain[: LONGEST_NAME - 9]}_{sha256(name.encode()).hexdigest()[:8]}"
+        taken[name] = plain
+    return taken
+
+
+def _plain(name: str) -> str:
+    return _strange.sub("_", name.removeprefix(OF_SERVER).replace("/", "__"))
 
 
 def _names(patterns: Iterable[str], server: str) -> bool:

@@ -10,13 +10,13 @@ import msgspec
 
 from retinue.core.messages import AnyPart, Data, Message, Text, Thinking, ToolCall, text_of
 from retinue.core.outcome import Usage
+from retinue.core.tool import FINISH
 from retinue.errors import ModelBroken
 from retinue.models.call_ids import with_ids
 from retinue.models.example import example_of
 from retinue.ports.clock import Clock, SystemClock
 from retinue.ports.models import ModelRequest, ModelResponse, Piece, Said, Stop, Takes, ToolSpec
 
-FINISH = "complete_task"
 BOUND = {"enum", "const", "pattern", "format", "$ref", "anyOf", "oneOf", "allOf"}
 """Keys of a schema that does not take any text."""
 BREATH = 64
