@@ -21,10 +21,15 @@ if TYPE_CHECKING:
     from retinue.errors import RetinueError as RetinueError
     from retinue.errors import StepFailed as StepFailed
     from retinue.errors import TicketRefused as TicketRefused
+    from retinue.errors import ToolFailed as ToolFailed
+    from retinue.ports.tools import Blob as Blob
+    from retinue.ports.tools import Content as Content
     from retinue.ports.tools import Done as Done
+    from retinue.ports.tools import ToolContext as ToolContext
     from retinue.project.python import Agent as Agent
     from retinue.runners.function import FunctionContext as FunctionContext
     from retinue.runners.function import durable as durable
+    from retinue.tools.functions import tool as tool
 
 __version__ = "0.1.0"
 
@@ -34,10 +39,11 @@ _HOMES = {
     "retinue.core.events": ("Event",),
     "retinue.core.outcome": ("Outcome", "Reason", "Status"),
     "retinue.engine.context": ("CallContext", "current_call"),
-    "retinue.errors": ("ChildFailed", "OutcomeUnknown", "RetinueError", "StepFailed", "TicketRefused"),
-    "retinue.ports.tools": ("Done",),
+    "retinue.errors": ("ChildFailed", "OutcomeUnknown", "RetinueError", "StepFailed", "TicketRefused", "ToolFailed"),
+    "retinue.ports.tools": ("Blob", "Content", "Done", "ToolContext"),
     "retinue.project.python": ("Agent",),
     "retinue.runners.function": ("FunctionContext", "durable"),
+    "retinue.tools.functions": ("tool",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = sorted(_HOME_OF)  # pyright: ignore[reportUnsupportedDunderAll]

@@ -8,7 +8,7 @@ from tests.project.conftest import agent
 
 from .conftest import Terminal
 
-TOOL = "print('loading')\nfrom tests.project.toolkit import tool\n@tool\ndef look_up(city): ...\n"
+TOOL = "print('loading')\nfrom retinue import tool\n@tool\ndef look_up(city: str): ...\n"
 
 
 @pytest.fixture

@@ -2,11 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from retinue import Agent
+from retinue import Agent, tool
 from retinue.errors import BadDefinition
 from retinue.project.checks import Surroundings
 from retinue.project.definitions import Agents
-from tests.project.toolkit import tool
 
 from .conftest import Load, agent
 

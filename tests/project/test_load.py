@@ -14,10 +14,10 @@ from retinue.settings import TheProject, read_project
 from .conftest import Load, agent
 
 TOOLS = """
-from tests.project.toolkit import tool
+from retinue import tool
 
 
-@tool
+@tool(version="7")
 def look_up(city: str): ...
 
 
@@ -71,7 +71,7 @@ def test_an_agent_gets_what_it_names_and_without_naming_all_of_the_project(load:
 
 def test_the_code_of_the_tools_that_an_agent_gets_is_pinned_with_it(load: Load) -> None:
     project = load({"agents/a.md": agent("a", "tools: [look_up, web_fetch]"), "tools/cities.py": TOOLS})
-    assert project.agents.code("a").digests == {"look_up": "digest of look_up"}
+    assert project.agents.code("a").digests == {"look_up": "7"}
 
 
 GOOD: dict[str, str | bytes] = {
@@ -194,7 +194,7 @@ def test_a_tool_can_be_named_by_its_python_path(load: Load, tmp_path: Path, monk
     assert said(project) == []
     definition, code = project.agents.agent("a"), project.agents.code("a")
     assert code.wanted(definition) == (code.tools["vault:look_up"],)
-    assert code.digests == {"vault:look_up": "digest of look_up"}
+    assert code.digests == {"vault:look_up": "7"}
 
 
 @pytest.mark.parametrize(

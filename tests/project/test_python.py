@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field, field_validator
 
-from retinue import Agent
+from retinue import Agent, tool
 from retinue.core.messages import Message, Text
 from retinue.errors import BadDefinition
-from tests.project.toolkit import tool
 
 
 class Line(BaseModel):
@@ -65,7 +64,7 @@ def test_an_agent_is_the_same_in_python_as_in_a_file() -> None:
         ),
     }
     assert guide.code.wanted(guide.definition) == ("mcp:*", lookup)
-    assert guide.code.digests == {"lookup": "digest of lookup"}
+    assert guide.code.digests == {"lookup": lookup.digest}
 
 
 def test_a_pydantic_model_is_a_schema_and_the_second_layer() -> None:

@@ -94,6 +94,11 @@ class Tool(Protocol):
     @property
     def check(self) -> Check | None: ...
 
+    @property
+    def stops(self) -> bool:
+        """Whether cancelling a call stops it. Of a function in a thread it does not: the call is given up at once, what
+        it does goes on, and its result is lost. Who wants that result waits."""
+
     async def call(self, arguments: Mapping[str, object], context: ToolContext) -> object:
         """A JSON value, or `Content`. Raises `ToolFailed` with words for the model; whatever else it raises is told
         by its kind and first line."""
