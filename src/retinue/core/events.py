@@ -211,6 +211,7 @@ class TicketOpened(EventData):
     kind: Waits
     call_id: str
     title: str = ""
+    tool: str = ""
     schema: dict[str, object] | None = None
     arguments: object = None
     expires_at: int | None = None
