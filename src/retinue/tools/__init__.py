@@ -1,0 +1,1 @@
+"""What agents can call: Python functions, and the tools of MCP servers."""
