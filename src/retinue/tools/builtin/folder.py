@@ -105,6 +105,7 @@ class Folder:
             if make:
                 with suppress(FileExistsError):
                     os.mkdir(part, dir_fd=folder)
+                    os.fsync(folder)
             try:
                 return os.open(part, _FOLDER, dir_fd=folder)
             except FileNotFoundError:

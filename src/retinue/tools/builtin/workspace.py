@@ -100,6 +100,7 @@ class Workspace(Folder):
             (new / inner).mkdir(exist_ok=True)
         try:
             new.rename(self._base)
+            _keep(self._base.parent)
         except OSError:  # somebody else was first
             shutil.rmtree(new, ignore_errors=True)
             if not self.path.is_dir():
@@ -123,6 +124,7 @@ class Workspace(Folder):
             after = change(before)
             self._check_room(path, before, after)
             self._write(self._note_at(key), msgspec.json.encode(Note(path, digest(before), digest(after))))
+            _keep(self._base / NOTES)
             with told(path):
                 self._put(folder, name, after)
 
@@ -181,6 +183,15 @@ class Workspace(Folder):
 
     def _note_at(self, key: str) -> Path:
         return self._base / NOTES / hashlib.sha256(key.encode()).hexdigest()[:32]
+
+
+def _keep(folder: Path) -> None:
+    """See that what was put into a folder is still in it after a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _copy(source: str, target: str) -> None:
