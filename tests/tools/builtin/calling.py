@@ -38,12 +38,12 @@ class Tools:
         self.by_name = {tool.name: tool for tool in tools}
         self._calls = 0
 
-    async def call(self, name: str, key: str = "", **arguments: Any) -> Any:
+    async def call(self, name: str, key: str = "", /, **arguments: Any) -> Any:
         self._calls += 1
         context: ToolContext = Calling(key or f"call-{self._calls}")
         return await self.by_name[name].call(arguments, context)
 
-    async def refused(self, name: str, key: str = "", **arguments: Any) -> str:
+    async def refused(self, name: str, key: str = "", /, **arguments: Any) -> str:
         """What the model is told."""
         with pytest.raises(ToolFailed) as caught:
             await self.call(name, key, **arguments)

@@ -21,6 +21,7 @@ from retinue.errors import BadInput, ToolFailed
 from retinue.files.texts import size_of
 from retinue.tools.builtin.folder import Folder, kind_at, shown, told, wrong_kind
 
+WORKSPACE_TOOLS = ("read", "write", "edit", "list", "search")
 FILES, NOTES, PARTS, LOCK = "files", "notes", "parts", "lock"
 _run_id = re.compile(r"[A-Za-z0-9_-]{1,100}")
 T = TypeVar("T")
