@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from retinue import FunctionContext, Retinue
+from retinue.core.outcome import Waits
 from retinue.engine.submit import Request
-from retinue.errors import UnknownRun
+from retinue.errors import BadInput, TicketEnded, UnknownRun
 from retinue.testing import SetClock, drain
+from tests.contract.steps import held, ticket
 from tests.outside import ended
 
 
@@ -65,3 +67,18 @@ async def test_a_tree_is_the_same_from_each_of_its_runs(app: Retinue) -> None:
 async def test_outcome_waits_for_the_end(app: Retinue) -> None:
     run_id = await app.service.submit(Request(target=f"function:{__name__}:echo", input=[1]))
     assert (await app.service.outcome(run_id)).output == [1]
+
+
+async def test_a_call_is_approved_with_other_arguments_and_for_the_rest_of_the_run(app: Retinue) -> None:
+    store = app.services.store
+    run = await held(store)
+    await run.park(Waits.APPROVAL, tickets=(ticket("tkt_pay"),))
+    with pytest.raises(BadInput, match="approve or deny"):
+        await app.answer("tkt_pay", "yes")
+    with pytest.raises(BadInput, match="makes no sense"):
+        await app.service.answer("tkt_pay", {"eur": 20}, decision="approved")
+    await app.approve("tkt_pay", arguments={"eur": 20}, remember=True)
+    (said,) = await store.signals(run.id, 0)
+    assert '"value":{"arguments":{"eur":20},"remember":true}' in said.data
+    with pytest.raises(TicketEnded):
+        await app.deny("tkt_pay", remember=True)

@@ -11,6 +11,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
+from retinue.core.approval import APPROVED, DENIED, Approval
 from retinue.core.delta import Delta
 from retinue.core.events import Event
 from retinue.core.outcome import Outcome
@@ -245,8 +246,21 @@ class Retinue:
     async def answer(self, ticket_id: str, value: object = None, *, message: str = "") -> None:
         await self.service.answer(ticket_id, value, message=message)
 
-    async def deny(self, ticket_id: str, *, message: str = "") -> None:
-        await self.service.answer(ticket_id, decision="denied", message=message)
+    async def approve(
+        self,
+        ticket_id: str,
+        *,
+        arguments: Mapping[str, object] | None = None,
+        remember: bool = False,
+        message: str = "",
+    ) -> None:
+        """Let a call be made, with other `arguments` if need be; with `remember`, until the run has ended."""
+        said = Approval(arguments=None if arguments is None else dict(arguments), remember=remember)
+        await self.service.answer(ticket_id, said.value, decision=APPROVED, message=message)
+
+    async def deny(self, ticket_id: str, *, remember: bool = False, message: str = "") -> None:
+        """Refuse a call, or to answer a question; the run is told why."""
+        await self.service.answer(ticket_id, Approval(remember=remember).value, decision=DENIED, message=message)
 
 
 def run_sync(

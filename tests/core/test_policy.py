@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retinue.core.outcome import Effect
-from retinue.core.policy import STRICTNESS, Action, Policy, Rule, Rules, decide
+from retinue.core.policy import STRICTNESS, Action, Policy, Remembered, Rule, Rules, decide
 from retinue.core.tool import ToolEntry
 
 OWN_WRITE = ToolEntry("charge")
@@ -44,6 +44,15 @@ rules = st.builds(
 lists: st.SearchStrategy[Rules] = st.lists(rules, max_size=4).map(tuple)
 policies = st.lists(lists, min_size=1, max_size=3).map(lambda layers: Policy(layers=tuple(layers)))
 tools = st.sampled_from(TOOLS)
+said = st.lists(
+    st.builds(
+        Remembered,
+        tool=st.sampled_from([tool.name for tool in TOOLS]),
+        action=st.sampled_from([Action.ALLOW, Action.DENY]),
+        asked_by=st.none() | rules,
+    ),
+    max_size=3,
+).map(tuple)
 
 
 def test_without_a_rule_only_writes_that_are_not_the_projects_own_are_asked_for() -> None:
@@ -174,8 +183,54 @@ def test_a_rule_that_denies_everything_first_denies_everything(
     assert decide(Policy.of((rule(), *some)), tool, given).action is Action.DENY
 
 
-@given(policies)
-def test_a_policy_reads_back_as_it_is_written(policy: Policy) -> None:
+ETC = rule("write", "ask", arguments={"path": "/etc/*"})
+ANY = rule("write", "ask")
+
+
+def remembering(policy: Policy, arguments: dict[str, Any], action: Action = Action.ALLOW) -> Policy:
+    asked = decide(policy, BUILT_IN, arguments)
+    return policy.remembering(*(Remembered(tool="write", action=action, asked_by=rule) for rule in asked.asking))
+
+
+def test_what_a_person_said_for_the_run_answers_the_same_question_and_no_other() -> None:
+    policy = remembering(Policy.of((ETC, ANY)), {"path": "/tmp/x"})
+    assert decide(policy, BUILT_IN, {"path": "/tmp/y"}).action is Action.ALLOW
+    assert decide(policy, BUILT_IN, {"path": "/etc/x"}).action is Action.ASK
+    assert decide(policy, FOREIGN_WRITE, {}).action is Action.ASK
+
+
+def test_of_a_list_only_what_was_asked_about_is_remembered_as_allowed() -> None:
+    policy = remembering(Policy.of((ETC,)), {"path": ["/etc/a"]})
+    assert decide(policy, BUILT_IN, {"path": ["/etc/a", "/etc/b"]}).action is Action.ALLOW
+    assert decide(policy, BUILT_IN, {"path": ["/etc/a", "/root/b"]}).action is Action.ASK
+
+
+def test_one_answer_is_remembered_for_all_rules_that_ask_and_the_last_word_counts() -> None:
+    policy = remembering(Policy.of((ETC,)).within(Policy()), {"path": "/etc/a"})
+    assert decide(policy, BUILT_IN, {"path": "/etc/a"}).action is Action.ALLOW
+    refused = policy.remembering(*(Remembered(tool="write", action=Action.DENY, asked_by=rule) for rule in (ETC, None)))
+    assert decide(refused, BUILT_IN, {"path": "/etc/a"}).action is Action.DENY
+
+
+def test_a_child_is_answered_by_what_was_said_above_it() -> None:
+    child = Policy().within(remembering(Policy(), {}))
+    assert decide(child, BUILT_IN, {}).action is Action.ALLOW
+
+
+@given(policies, said, tools, arguments)
+def test_what_is_remembered_answers_questions_and_changes_nothing_else(
+    policy: Policy, said: tuple[Remembered, ...], tool: ToolEntry, given: dict[str, Any]
+) -> None:
+    before, after = decide(policy, tool, given), decide(policy.remembering(*said), tool, given)
+    if before.action is not Action.ASK:
+        assert (after.action, after.rule) == (before.action, before.rule)
+    if after.action is Action.ASK:
+        assert set(map(id, after.asking)) <= set(map(id, before.asking))
+
+
+@given(policies, said)
+def test_a_policy_reads_back_as_it_is_written(policy: Policy, said: tuple[Remembered, ...]) -> None:
+    policy = policy.remembering(*said)
     assert msgspec.json.decode(msgspec.json.encode(policy), type=Policy) == policy
 
 

@@ -61,6 +61,17 @@ async def test_an_answer_must_fit_the_schema_and_the_ticket_stays_open(app: Reti
     assert (await ended(app, run)).output == {"name": "Ada"}
 
 
+async def test_a_question_that_is_large_is_shown_whole_and_its_answer_checked(app: Retinue) -> None:
+    run = await app.submit(ask, {"schema": {"enum": [f"colour {n:06}" for n in range(20_000)]}})
+    await drain(app)
+    (ticket,) = await app.tickets()
+    assert "colour 019999" in ticket.data
+    with pytest.raises(BadInput, match="does not fit"):
+        await app.answer(ticket.id, "none of them")
+    await app.answer(ticket.id, "colour 000007")
+    assert (await ended(app, run)).output == "colour 000007"
+
+
 async def test_an_answer_that_cannot_be_stored_is_refused(app: Retinue) -> None:
     run = await app.submit(ask, {"schema": SCHEMA})
     await drain(app)

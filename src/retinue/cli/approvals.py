@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from typing import Annotated
 
 import msgspec
@@ -11,67 +12,99 @@ import typer
 from retinue.app import Retinue
 from retinue.cli.database import command, from_json, one_input, opened
 from retinue.cli.options import Db, Json, Message, TicketId, commands, examples
-from retinue.cli.show import ago, clean, how_to_close, one_line, print_json, say, table, ticket_json
-from retinue.errors import TicketEnded
+from retinue.cli.show import ago, clean, facts, how_to_close, one_line, print_json, say, ticket_json
+from retinue.core.approval import ANSWERED, APPROVED, DENIED, Approval
+from retinue.errors import BadInput, TicketEnded
 from retinue.service import Life, TicketRow
 
+LONGEST_ARGUMENT = 1000
+ForRun = Annotated[
+    bool, typer.Option("--for-run", help="Decide the same whenever this is asked again, until the run has ended.")
+]
 app = commands("Decide and answer what runs wait for. A ticket's id may be shortened to its beginning or its end.")
 
 
-@app.command("list", epilog=examples("retinue approvals list"))
+@app.command("list", epilog=examples("retinue approvals list", "retinue approvals list --json"))
 def list_(db: Db = None, as_json: Json = False) -> None:
-    """List what people are asked now."""
+    """List what people are asked now, and what each call would do."""
 
     async def go() -> None:
         async with opened(db) as app:
             tickets, now = await app.service.tickets(), await app.service.now()
+            targets = {ticket.run_id: (await app.service.run(ticket.run_id)).target for ticket in tickets}
         if as_json:
-            print_json([ticket_json(ticket) for ticket in tickets])
+            print_json([{**ticket_json(ticket), "target": targets[ticket.run_id]} for ticket in tickets])
         elif not tickets:
             say("Nobody is asked anything.")
         else:
-            heads = ["TICKET", "KIND", "ASKED", "EXPIRES", "RUN", "WHAT"]
-            table(heads, [_line(ticket, now) for ticket in tickets])
-            say()
+            for ticket in tickets:
+                _show(ticket, targets[ticket.run_id], now)
             say(("answer the first:  ", "dim"), command(how_to_close(tickets[0]), db))
+            say(("refuse it:         ", "dim"), command(f"approvals deny {tickets[0].id}", db))
 
     asyncio.run(go())
 
 
-def _line(ticket: TicketRow, now: int) -> list[str]:
+def _show(ticket: TicketRow, target: str, now: int) -> None:
     data = msgspec.json.decode(ticket.data)
-    given = f"  {one_line(data['arguments'], 80)}" if data.get("arguments") is not None else ""
-    expires = ago(ticket.expires_at, now) if ticket.expires_at else "never"
-    what = clean(ticket.title or ticket.call_id) + given
-    return [ticket.id, ticket.kind, ago(ticket.opened_at, now), expires, ticket.run_id[-8:], what]
+    asks = "wants to call" if ticket.kind == "approval" else "asks"
+    what = data.get("tool") or ticket.title or ticket.call_id
+    say((clean(target), "cyan"), f" {asks} ", (one_line(what), "bold"))
+    if data.get("tool") and ticket.title and ticket.title != data["tool"]:
+        say(f"  {one_line(ticket.title)}")
+    facts(_arguments(data.get("arguments")))
+    expires = f", expires {ago(ticket.expires_at, now)}" if ticket.expires_at else ""
+    say((f"  asked {ago(ticket.opened_at, now)}{expires}", "dim"))
+    say((f"  {ticket.id}  {ticket.run_id}", "dim"))
+    say()
+
+
+def _arguments(arguments: object) -> Iterator[tuple[str, str]]:
+    """One a line. What is cut says so: nobody should approve what they have not seen."""
+    given = arguments if isinstance(arguments, dict) else {} if arguments is None else {"with": arguments}
+    for name, value in given.items():
+        text = one_line(value, LONGEST_ARGUMENT)
+        more = " (cut; --json shows all)" if text.endswith("…") else ""
+        yield clean(str(name)), (text or '""') + more
 
 
 @app.command(
-    epilog=examples("retinue approvals approve 3f8k2", "retinue approvals approve 3f8k2 --args '{\"eur\": 20}'")
+    epilog=examples(
+        "retinue approvals approve 3f8k2",
+        "retinue approvals approve 3f8k2 --args '{\"eur\": 20}'",
+        "retinue approvals approve 3f8k2 --for-run",
+    )
 )
 def approve(
     ticket: TicketId,
     message: Message = "",
     args: Annotated[str | None, typer.Option("--args", metavar="JSON", help="Other arguments instead.")] = None,
+    for_run: ForRun = False,
     db: Db = None,
     as_json: Json = False,
 ) -> None:
     """Let the run do what it asks for."""
-    value = from_json(args, "--args") if args is not None else None
-    _close(ticket, value, "approved", message, db, as_json)
+    _close(ticket, _approval(args, for_run), APPROVED, message, db, as_json)
 
 
 @app.command(epilog=examples('retinue approvals deny 3f8k2 --message "too much"'))
 def deny(
     ticket: TicketId,
     message: Message = "",
-    args: Annotated[str | None, typer.Option("--args", metavar="JSON", help="What is said with it.")] = None,
+    args: Annotated[str | None, typer.Option("--args", metavar="JSON", help="Arguments that would be fine.")] = None,
+    for_run: ForRun = False,
     db: Db = None,
     as_json: Json = False,
 ) -> None:
-    """Refuse what the run asks for."""
-    value = from_json(args, "--args") if args is not None else None
-    _close(ticket, value, "denied", message, db, as_json)
+    """Refuse what the run asks for. It is told why, and goes on without."""
+    _close(ticket, _approval(args, for_run), DENIED, message, db, as_json)
+
+
+def _approval(args: str | None, for_run: bool) -> object:
+    arguments = from_json(args, "--args") if args is not None else None
+    if args is not None and not isinstance(arguments, dict):
+        raise BadInput(problem="--args is no object: say the arguments by name, like '{\"eur\": 20}'.")
+    return Approval(arguments=arguments if isinstance(arguments, dict) else None, remember=for_run).value
 
 
 @app.command(
@@ -90,7 +123,7 @@ def answer(
     """Answer what the run asks. Where a number or yes/no is asked for, TEXT may be that: 42, true."""
     if text is None and input_json is None:
         raise typer.BadParameter("Say the answer, as TEXT or --input-json.")
-    _close(ticket, one_input(text, input_json), "answered", message, db, as_json, is_text=text is not None)
+    _close(ticket, one_input(text, input_json), ANSWERED, message, db, as_json, is_text=text is not None)
 
 
 def _close(
@@ -101,6 +134,7 @@ def _close(
             ticket = await app.service.ticket(given)
             if ticket.status != "open":
                 raise TicketEnded(ticket_id=ticket.id, decision=ticket.decision or ticket.status)
+            _check_kind(ticket, decision, value)
             meant = _as_asked(ticket, str(value)) if is_text else value
             await app.service.answer(ticket.id, meant, decision=decision, message=message)
             if as_json:
@@ -109,6 +143,14 @@ def _close(
                 await _say(app, ticket, decision, db)
 
     asyncio.run(go())
+
+
+def _check_kind(ticket: TicketRow, decision: str, value: object) -> None:
+    """A question is answered, a call is approved; either may be refused."""
+    if ticket.kind != "approval" and decision == APPROVED:
+        raise BadInput(problem=f"{ticket.id} asks a question: retinue {how_to_close(ticket)}")
+    if ticket.kind != "approval" and value is not None and decision == DENIED:
+        raise BadInput(problem=f"{ticket.id} asks a question: refuse it with --message alone.")
 
 
 def _as_asked(ticket: TicketRow, text: str) -> object:

@@ -245,6 +245,7 @@ def ticket_json(ticket: TicketRow) -> dict[str, object]:
         "status": ticket.status,
         "decision": ticket.decision,
         "title": ticket.title,
+        "tool": data.get("tool"),
         "schema": data.get("schema"),
         "arguments": data.get("arguments"),
         "opened_at": iso(ticket.opened_at),

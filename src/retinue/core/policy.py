@@ -2,7 +2,8 @@
 
 A policy is an ordered list of rules, and the first that matches a call decides. Where none does, a `write` tool that
 is not the project's own is asked for, and everything else is allowed. A child's policy is its own and its parent's at
-once: the stricter of their decisions holds.
+once: the stricter of their decisions holds. What a person said for the rest of the run answers the same question when
+it comes again; it softens no refusal, since a rule that denies asks nothing.
 """
 
 from __future__ import annotations
@@ -65,10 +66,14 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """What becomes of a call; `rule` is the one that said so, or None where no rule was about it."""
+    """What becomes of a call; `rule` is the one that said so, or None where no rule was about it.
+
+    `asking` has all the rules that want it to be asked for, None standing for the default.
+    """
 
     action: Action
     rule: Rule | None = None
+    asking: tuple[Rule | None, ...] = ()
 
     @property
     def expires(self) -> float:
@@ -85,6 +90,20 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
         return STRICTNESS[self.action], self.action is Action.ASK and self.at_expiry is Action.DENY
 
 
+class Remembered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a person said for the rest of the run: about one tool, whenever the same rule asks again."""
+
+    tool: str
+    action: Action
+    asked_by: Rule | None = None
+
+    def answers(self, question: Rule | None, tool: Listed, arguments: object) -> bool:
+        """To be allowed, all of a list must be what the rule was about; see `Rule`."""
+        if self.tool != tool.name or self.asked_by != question:
+            return False
+        return question is None or msgspec.structs.replace(question, action=self.action).matches(tool, arguments)
+
+
 Rules = tuple[Rule, ...]
 
 
@@ -92,6 +111,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Lists of rules that all hold at once: an agent's own, its parent's, and so on up."""
 
     layers: tuple[Rules, ...] = ((),)
+    remembered: tuple[Remembered, ...] = ()
 
     @classmethod
     def of(cls, own: Rules, project: Rules = ()) -> Policy:
@@ -100,12 +120,29 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def within(self, parent: Policy) -> Policy:
         """A child's, below a parent's: no call is treated more mildly than by either."""
-        return Policy(layers=self.layers + tuple(layer for layer in parent.layers if layer not in self.layers))
+        return Policy(
+            layers=self.layers + tuple(layer for layer in parent.layers if layer not in self.layers),
+            remembered=self.remembered + tuple(said for said in parent.remembered if said not in self.remembered),
+        )
+
+    def remembering(self, *said: Remembered) -> Policy:
+        """With what people said since: the last word about a question counts."""
+        return Policy(layers=self.layers, remembered=(*reversed(said), *self.remembered))
 
 
 def decide(policy: Policy, tool: Listed, arguments: object) -> Decision:
     """What becomes of a call."""
-    return reduce(_stricter, (_first(rules, tool, arguments) for rules in policy.layers))
+    by_layer = [_answered(policy, _first(rules, tool, arguments), tool, arguments) for rules in policy.layers]
+    asking = tuple(decision.rule for decision in by_layer if decision.action is Action.ASK)
+    return msgspec.structs.replace(reduce(_stricter, by_layer), asking=asking)
+
+
+def _answered(policy: Policy, decision: Decision, tool: Listed, arguments: object) -> Decision:
+    """The decision, or what a person said about the same question before."""
+    if decision.action is not Action.ASK:
+        return decision
+    said = (one.action for one in policy.remembered if one.answers(decision.rule, tool, arguments))
+    return msgspec.structs.replace(decision, action=next(said, Action.ASK))
 
 
 def _first(rules: Rules, tool: Listed, arguments: object) -> Decision:

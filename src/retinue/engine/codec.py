@@ -58,16 +58,20 @@ class Codec:
 
     async def used(self, stored: Recorded) -> e.Event:
         """The event with its secrets, for the run itself."""
-        return _event(stored, self._secrets.restore(await self._whole(stored)))
+        return _event(stored, self._secrets.restore(await self._whole(stored.data)))
 
     async def shown(self, stored: Recorded) -> e.Event:
         """The event as people may see it."""
-        return _event(stored, self._secrets.show(await self._whole(stored)))
+        return _event(stored, await self.shown_data(stored.data))
 
-    async def _whole(self, stored: Recorded) -> bytes:
-        if stored.data.startswith(REFERENCE):
-            return await self._files.get(msgspec.json.decode(stored.data)["$file"])
-        return stored.data.encode()
+    async def shown_data(self, stored: str) -> bytes:
+        """An event's data as people may see it."""
+        return self._secrets.show(await self._whole(stored))
+
+    async def _whole(self, stored: str) -> bytes:
+        if stored.startswith(REFERENCE):
+            return await self._files.get(msgspec.json.decode(stored)["$file"])
+        return stored.encode()
 
 
 def is_large(draft: Draft) -> bool:

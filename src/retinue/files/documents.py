@@ -6,18 +6,16 @@ A thread could not be ended, and would hold up everything else with what it comp
 from __future__ import annotations
 
 import asyncio
-import os
 import subprocess
-import sys
 from dataclasses import dataclass
 from importlib.util import find_spec
 
 import msgspec
 
 from retinue.errors import ExtraMissing
+from retinue.files.apart import command, environment
 
 _NEEDS = {"pdf": "pypdf", "html": "markdownify"}
-_PASSED_ON = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +43,13 @@ async def _converted(kind: str, option: str, data: bytes, seconds: float) -> Tex
 
 
 def _in_a_process(kind: str, option: str, data: bytes, seconds: float) -> Text | str:
-    environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-    environment |= {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONUTF8": "1"}
-    # -P: what lies in the folder where this was started is not taken for a module.
-    command = [sys.executable, "-P", "-m", "retinue.files.convert", kind, option, str(seconds)]
     try:
         done = subprocess.run(
-            command,
+            command("retinue.files.convert", kind, option, str(seconds)),
             input=data,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env=environment,
+            env=environment(),
             timeout=seconds,
             check=False,
         )

@@ -11,7 +11,8 @@ from retinue.core.declared import Problem
 from retinue.core.spelling import did_you_mean, nearest
 from retinue.core.tool import ToolEntry, select
 
-CONTEXTS = ("date", "environment", "skills")
+SKILLS, SKILL = "skills", "SKILL.md"
+CONTEXTS = ("date", "environment", SKILLS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +39,9 @@ class Surroundings:
             text = f"the project has a server {name} too; this agent sees its own"
             yield Problem(key=("mcp_servers", name), text=text, warning=True)
         for n, context in enumerate(agent.context):
+            if context == SKILLS and not any((self.folder / SKILLS).glob(f"*/{SKILL}")):
+                text = f"the project has no skills: write {SKILLS}/NAME/{SKILL}"
+                yield Problem(key=("context", n), text=text, warning=True)
             if context not in CONTEXTS and (problem := self._wrong_file(context)):
                 yield Problem(key=("context", n), text=problem)
 

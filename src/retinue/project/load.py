@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from retinue.core.agent import PLATFORM_KEYS, AgentCode, AgentDefinition
+from retinue.core.briefing import Skill
 from retinue.core.declared import Problem, has_errors
 from retinue.core.mcp import McpServer
 from retinue.core.references import Resolved, is_secret, literal_secrets, resolve
@@ -23,6 +24,7 @@ from retinue.project.dotenv import read_env
 from retinue.project.mcp_json import SERVERS, read_mcp_json
 from retinue.project.servers import read_servers
 from retinue.project.settings import Found, read_settings
+from retinue.project.skills import read_skills
 from retinue.project.tools import ProjectTools, is_path
 
 AGENTS, TOOLS = "agents", "tools"
@@ -41,6 +43,7 @@ class Project(Generic[S]):
     tools: Mapping[str, object]
     settings: S
     problems: tuple[Problem, ...]
+    skills: Mapping[str, Skill] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -83,6 +86,7 @@ def load_project(
     settings = loading.settings(kind, arguments)
     tools = loading.tools()
     servers = loading.servers()
+    skills = loading.skills()
     agents = loading.agents(tools, frozenset(servers), builtin, platforms)
     return Project(
         folder=folder,
@@ -91,6 +95,7 @@ def load_project(
         tools=tools.by_name,
         settings=_with_secrets(settings, loading.found),
         problems=tuple(loading.found.problems),
+        skills=skills,
     )
 
 
@@ -128,6 +133,11 @@ class _Loading:
         tools.load_files(self.folder / TOOLS, self.folder)
         self.found.problems += tools.problems
         return tools
+
+    def skills(self) -> dict[str, Skill]:
+        skills, problems = read_skills(self.folder)
+        self.found.problems += problems
+        return skills
 
     def servers(self) -> dict[str, McpServer]:
         document = self._document(MCP_JSON, json_document)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
 
 import msgspec
 
+from retinue.core.approval import ANSWERED, APPROVED, DENIED, Approval
 from retinue.core.budget import MICROS
 from retinue.core.delta import Delta
 from retinue.core.events import Event, RunQueued, encode_json
-from retinue.core.outcome import Outcome, Status
+from retinue.core.outcome import Outcome, Status, Waits
 from retinue.core.target import Target
 from retinue.engine.answers import wrong_answer
 from retinue.engine.attempt import Services
@@ -102,7 +104,11 @@ class Service:
         ticket = ticket or await self._store.ticket(await id_like(self._store, "tickets", "tkt", text))
         if ticket is None:
             raise UnknownTicket(ticket_id=text)
-        return ticket
+        return await self._shown(ticket)
+
+    async def _shown(self, ticket: TicketRow) -> TicketRow:
+        """With what is asked as people may see it, also when it is large."""
+        return replace(ticket, data=(await self._services.codec.shown_data(ticket.data)).decode())
 
     async def explain(self, run_id: str) -> Explanation:
         """Why a run is where it is."""
@@ -218,13 +224,16 @@ class Service:
         await self._say(run_id, "steer", {"text": text, "by": by})
 
     async def tickets(self, *, root_id: str | None = None, status: str | None = "open") -> list[TicketRow]:
-        return await self._store.tickets(root_id=root_id, status=status)
+        return [await self._shown(ticket) for ticket in await self._store.tickets(root_id=root_id, status=status)]
 
     async def answer(
         self, ticket_id: str, value: object = None, *, decision: str = "answered", message: str = "", by: str = ""
     ) -> None:
-        """Close a ticket: `answered` and `approved` give its run the value, `denied` refuses."""
-        if decision not in ("answered", "approved", "denied"):
+        """Close a ticket: `answered` and `approved` give its run the value, `denied` refuses.
+
+        An approval takes no answer; the value that goes with a decision about it is `core.approval.Approval`.
+        """
+        if decision not in (ANSWERED, APPROVED, DENIED):
             raise BadInput(problem=f"A decision is answered, approved or denied, not {decision!r}.")
         ticket = await self._store.ticket(ticket_id)
         if ticket is None:
@@ -232,8 +241,7 @@ class Service:
         if ticket.status != "open":
             raise TicketEnded(ticket_id=ticket_id, decision=ticket.decision or ticket.status)
         value = msgspec.json.decode(encode_json(value, "The answer"))
-        if decision == "answered":
-            _check_answer(ticket, value)
+        _check(await self._shown(ticket), decision, value)
         said = {"ticket_id": ticket_id, "decision": decision, "value": value, "message": message, "by": by}
         await self._say(ticket.run_id, "answer", said, ticket_id=ticket_id)
 
@@ -252,8 +260,22 @@ class Service:
         )
 
 
-def _check_answer(ticket: TicketRow, value: object) -> None:
-    """An answer fits the schema that the ticket was opened with."""
+def _check(ticket: TicketRow, decision: str, value: object) -> None:
+    """A decision is one that can be made about this ticket; an answer, or other arguments, fit its schema."""
+    if ticket.kind == Waits.APPROVAL:
+        if decision == ANSWERED:
+            raise BadInput(problem=f"{ticket.id} asks for a decision, not an answer: approve or deny it.")
+        try:
+            said = Approval.of(value)
+        except ValueError as error:
+            raise BadInput(problem=f"The decision about {ticket.id} makes no sense: {error}.") from None
+        if decision == APPROVED and said.arguments is not None:
+            _check_schema(ticket, said.arguments, f"Other arguments for {ticket.id} do")
+    elif decision != DENIED:
+        _check_schema(ticket, value, f"The answer to {ticket.id} does")
+
+
+def _check_schema(ticket: TicketRow, value: object, what: str) -> None:
     schema = msgspec.json.decode(ticket.data).get("schema")
     if schema and (wrong := wrong_answer(schema, value)):
-        raise BadInput(problem=f"The answer to {ticket.id} does not fit its schema: {wrong}.")
+        raise BadInput(problem=f"{what} not fit its schema: {wrong}.")
