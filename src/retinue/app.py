@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from retinue.core.approval import APPROVED, DENIED, Approval
-from retinue.core.delta import Delta
-from retinue.core.events import Event
 from retinue.core.outcome import Outcome
 from retinue.core.secrets import Secrets
 from retinue.engine.attempt import Services
 from retinue.engine.codec import Codec
+from retinue.engine.follow import Followed
 from retinue.engine.hub import Hub
 from retinue.engine.runner import Runner, Runners
 from retinue.engine.submit import Request, Submitter, durability_of
@@ -77,7 +76,7 @@ class Run:
         """Where it stands now."""
         return await self._service.run(self.id)
 
-    def follow(self, after: int = 0, *, tree: bool = False) -> AsyncIterator[Event | Delta]:
+    def follow(self, after: int = 0, *, tree: bool = False) -> AsyncIterator[Followed]:
         """Its events after a seq, then live ones and deltas, until it has ended; with `tree` its whole tree's."""
         return self._service.follow(self.id, after, tree=tree)
 

@@ -137,7 +137,9 @@ def a_turns_beginning_or_try_was_not_recorded(drafts: list[Draft]) -> Iterator[C
             last = n
         elif isinstance(event.data, e.TurnInterrupted | e.ModelRetried | e.ModelResponded):
             assert last is not None
-            yield without(drafts, last, n)
+            between = drafts[-1].events[last:n]
+            if not any(isinstance(other.data, e.RunWaiting) for other in between):  # only what broke off may rest
+                yield without(drafts, last, n)
             last = n
 
 

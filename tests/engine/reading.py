@@ -16,7 +16,7 @@ from retinue import Delta, Retinue
 from retinue.core.events import Event
 from retinue.core.secrets import Secrets
 from retinue.engine.codec import Codec
-from retinue.engine.follow import Follower
+from retinue.engine.follow import Followed, Follower
 from retinue.engine.hub import Hub
 from retinue.engine.speech import Speech
 from retinue.files.local import MemoryFiles
@@ -58,11 +58,11 @@ class CountingStore(SqlStore):
 class Reader:
     """Reads until the end, or until it is stopped, and keeps what it saw."""
 
-    def __init__(self, stream: AsyncIterator[Event | Delta]) -> None:
-        self.seen: list[Event | Delta] = []
+    def __init__(self, stream: AsyncIterator[Followed]) -> None:
+        self.seen: list[Followed] = []
         self.task = asyncio.create_task(self._read(stream))
 
-    async def _read(self, stream: AsyncIterator[Event | Delta]) -> None:
+    async def _read(self, stream: AsyncIterator[Followed]) -> None:
         async with aclosing(stream):  # type: ignore[type-var]
             async for seen in stream:
                 self.seen.append(seen)
@@ -109,7 +109,7 @@ class Desk:
     hub: Hub
     clock: SetClock
 
-    def follow(self, run_id: str, after: int = 0, *, tree: bool = False) -> AsyncIterator[Event | Delta]:
+    def follow(self, run_id: str, after: int = 0, *, tree: bool = False) -> AsyncIterator[Followed]:
         return Follower(self.store, self.hub, Codec(Secrets(None), MemoryFiles())).follow(run_id, after, tree=tree)
 
     def read(self, run_id: str, after: int = 0, *, tree: bool = False) -> Reader:
@@ -179,7 +179,7 @@ async def _main(url: str, run_id: str) -> None:
         async for seen in app.get(run_id).follow():
             if isinstance(seen, Delta):
                 print("delta", seen.offset, seen.text, flush=True)
-            else:
+            elif isinstance(seen, Event):
                 print("event", seen.seq, seen.type, flush=True)
 
 

@@ -15,6 +15,7 @@ from retinue.cli.steps import Steps
 from retinue.core import events as e
 from retinue.core.delta import Delta
 from retinue.core.messages import Data, text_of
+from retinue.service import Followed
 
 FENCE = re.compile(r"^ {0,3}(```|~~~)", re.MULTILINE)
 LONGEST_OPEN = 6000
@@ -43,7 +44,7 @@ class Answer:
             self._live.update(Text(""))
             self._live.stop()
 
-    def take(self, seen: e.Event | Delta) -> None:
+    def take(self, seen: Followed) -> None:
         """One more event, or something said."""
         match seen:
             case Delta(kind="text", text=text):

@@ -12,8 +12,7 @@ from rich.text import Text
 
 from retinue.cli.show import ago, at, clean, console, lasted, now_ms, say
 from retinue.cli.steps import Line, Open, Steps
-from retinue.core.delta import Delta
-from retinue.core.events import Event
+from retinue.service import Followed
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 FRAMES_A_SECOND = 8
@@ -26,7 +25,7 @@ class View(Protocol):
 
     steps: Steps
 
-    def show(self, seen: Event | Delta) -> None: ...
+    def show(self, seen: Followed) -> None: ...
 
     def note(self, text: str) -> None: ...
 
@@ -37,7 +36,7 @@ class Pages:
     def __init__(self) -> None:
         self.steps = Steps()
 
-    def show(self, seen: Event | Delta) -> None:
+    def show(self, seen: Followed) -> None:
         for line in self.steps.take(seen):
             more = f"  {line.more}" if line.more else ""
             say(f"{at(line.at)}  {'  ' * line.depth}{line.mark} {clean(line.text)}{'  started' * line.begun}{more}")
@@ -52,7 +51,7 @@ class Silence:
     def __init__(self) -> None:
         self.steps = Steps()
 
-    def show(self, seen: Event | Delta) -> None:
+    def show(self, seen: Followed) -> None:
         self.steps.take(seen)
 
     def note(self, text: str) -> None:
@@ -65,7 +64,7 @@ class Screen:
     def __init__(self, live: Live) -> None:
         self.steps, self._live, self._frame = Steps(), live, 0
 
-    def show(self, seen: Event | Delta) -> None:
+    def show(self, seen: Followed) -> None:
         for line in self.steps.take(seen):
             if not line.begun:
                 self._live.console.print(_painted(line), soft_wrap=True)

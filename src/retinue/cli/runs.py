@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -39,7 +40,7 @@ from retinue.cli.show import (
 )
 from retinue.cli.steps import Steps, tokens
 from retinue.cli.words import next_steps, requirement, why
-from retinue.core.delta import Delta
+from retinue.core.delta import Delta, Progress
 from retinue.core.events import Event, as_dict
 from retinue.core.outcome import Status
 from retinue.service import Explanation, Journal, RunRow
@@ -177,7 +178,7 @@ def watch(run: RunId, after: After = 0, tree: Tree = False, db: Db = None, as_js
             view.note(f"{row.target}  {row.id}")
             async for seen in app.service.follow(row.id, after, tree=tree):
                 if as_json:
-                    print_json(_delta_json(seen) if isinstance(seen, Delta) else event_json(seen))
+                    print_json(event_json(seen) if isinstance(seen, Event) else _said_json(seen))
                     console().file.flush()
                 else:
                     view.show(seen)
@@ -187,9 +188,10 @@ def watch(run: RunId, after: After = 0, tree: Tree = False, db: Db = None, as_js
     return _on_run(run, db, go)
 
 
-def _delta_json(delta: Delta) -> dict[str, object]:
-    said = {"kind": delta.kind, "turn": delta.turn, "try": delta.try_, "offset": delta.offset, "text": delta.text}
-    return {"run_id": delta.run_id, "type": "delta", "data": said}
+def _said_json(said: Delta | Progress) -> dict[str, object]:
+    """What is only streamed, in the form of an event."""
+    data = {name.rstrip("_"): value for name, value in asdict(said).items() if name != "run_id"}
+    return {"run_id": said.run_id, "type": said.type, "data": data}
 
 
 @app.command(epilog=examples("retinue runs events 3f8k2", "retinue runs events 3f8k2 --tree --after 100 --json"))

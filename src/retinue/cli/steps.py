@@ -6,9 +6,10 @@ from dataclasses import dataclass, field, replace
 
 from retinue.cli.show import failure, lasted, one_line
 from retinue.core import events as e
-from retinue.core.delta import Delta
+from retinue.core.delta import Delta, Progress
 from retinue.core.outcome import Effect, Usage, Waits
 from retinue.core.target import Target
+from retinue.service import Followed
 
 LOUD_CAUSES = {"crash": "goes on after a crash", "released": "goes on with another worker"}
 
@@ -47,11 +48,15 @@ class Steps:
     place: int = 0
     answered: dict[str, str] = field(default_factory=dict)
 
-    def take(self, seen: e.Event | Delta) -> list[Line]:
+    def take(self, seen: Followed) -> list[Line]:
         """One more event, or something said; the lines that it makes."""
         if isinstance(seen, Delta):
             if seen.kind == "text":
                 self.said[seen.run_id] = self.said.get(seen.run_id, "") + seen.text
+            return []
+        if isinstance(seen, Progress):
+            if step := self.open.get((seen.run_id, seen.call_id)):
+                self.open[seen.run_id, seen.call_id] = replace(step, more=_how_far(seen))
             return []
         self.place = seen.root_seq
         return self._lines(seen, self.depths.setdefault(seen.run_id, 0))
@@ -166,6 +171,14 @@ def tokens(usage: Usage) -> str:
 def _name(target: str) -> str:
     """A target as a person would call it."""
     return Target.parse(target).name.replace(":", ".")
+
+
+def _how_far(progress: Progress) -> str:
+    """As much of it as is known: 3 of 10, what it is at."""
+    done = "" if progress.done is None else f"{progress.done:g}"
+    if done and progress.of is not None:
+        done += f" of {progress.of:g}"
+    return _joined(done, one_line(progress.message))
 
 
 def _joined(*parts: str) -> str:

@@ -23,6 +23,20 @@ class Delta:
     type = "delta"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a call is. Streamed, never stored; only the newest of each call counts."""
+
+    run_id: str
+    call_id: str
+    tool: str
+    message: str = ""
+    done: float | None = None
+    of: float | None = None
+
+    type = "tool.progress"
+
+
 @dataclass(slots=True)
 class Spoken:
     """Text that grows, readable from any offset without copying what came before."""

@@ -6,7 +6,7 @@ A field called `try_` is `try` in JSON.
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from math import isfinite
 from typing import Any, ClassVar
 
@@ -160,6 +160,7 @@ class ModelRouted(EventData):
     type: ClassVar[str] = "model.routed"
     model: str
     why: str
+    usage: Usage = Usage()
 
 
 # tool
@@ -276,15 +277,17 @@ class RecoveryFinished(EventData):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryCompacted(EventData):
-    """The prompt was shortened. `moved` has the results that stand in a file now, by call; `summary` stands for the
-    messages before number `upto` of the run. With `ok` false it failed, and nothing is replaced."""
+    """The prompt was shortened. Of the results of the calls in `moved` only the ends stand in it, `read_result` opens
+    the rest; `summary` stands for the messages before number `upto` of the run. With `ok` false it failed, and
+    nothing is replaced."""
 
     type: ClassVar[str] = "history.compacted"
     upto: int = 0
     summary: str = ""
-    moved: dict[str, str] = field(default_factory=dict)
+    moved: tuple[str, ...] = ()
     ok: bool = True
     problem: str = ""
+    usage: Usage = Usage()
     tokens_before: int = 0
     tokens_after: int = 0
 
@@ -424,11 +427,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def _fields_of(kind: Any) -> tuple[tuple[str, str, object], ...]:
-    return tuple((one.name, one.name.rstrip("_"), _default(one)) for one in fields(kind))
-
-
-def _default(of: Any) -> object:
-    return of.default if of.default_factory is MISSING else of.default_factory()
+    return tuple((one.name, one.name.rstrip("_"), one.default) for one in fields(kind))
 
 
 _fields = {kind: _fields_of(kind) for kind in KINDS.values()}

@@ -48,6 +48,8 @@ class Ticket:
     call_id: str
     expires_at: int | None
     schema: dict[str, object] | None = None
+    tool: str = ""
+    arguments: object = None
     decision: str | None = None
     value: object = None
     message: str = ""
@@ -114,9 +116,10 @@ class RunState:
     summary: str = ""
     summarised: int = 0
     """How many messages the summary stands for."""
-    moved: dict[str, str] = field(default_factory=dict)
-    """Results that stand in a file, by call."""
-    compaction_failed_at: int | None = None
+    moved: set[str] = field(default_factory=set)
+    """Calls of whose results the prompt has only the ends."""
+    compaction_failed_at: int = 0
+    """How many tokens the prompt had when it could not be shortened."""
     recovery: Reason | None = None
     recovery_turn: int = 0
     said: str = ""
@@ -127,6 +130,11 @@ class RunState:
     def messages(self) -> list[Message]:
         """What was said so far. Results of one turn's calls are one message, in the order of the calls."""
         return [*self.transcript, *_said_by_tools(self)]
+
+    def next_messages(self, notes: tuple[str, ...]) -> list[Message]:
+        """What the next turn adds to what was said: results of calls, what people said, what the run itself says."""
+        said = tuple(Text(text=text) for text in (*self.hints, *notes))
+        return [*_said_by_tools(self), *([Message(role="user", parts=said)] if said else [])]
 
     @property
     def unanswered(self) -> list[ToolCall]:
@@ -140,7 +148,7 @@ class RunState:
         """Begin with what another run had said and heard, and with the calls that it left without a result."""
         self.transcript, self.asked, self.results = list(past.transcript), dict(past.asked), dict(past.results)
         self.hints, self.silent_turns = list(past.hints), past.silent_turns
-        self.summary, self.summarised, self.moved = past.summary, past.summarised, dict(past.moved)
+        self.summary, self.summarised, self.moved = past.summary, past.summarised, set(past.moved)
         self.model = past.model
 
     @property
@@ -292,17 +300,11 @@ def _turn_started(state: RunState, event: e.Event, data: e.TurnStarted, refuse: 
         refuse(f"calls have no result: {', '.join(call.call_id for call in owed)}.")
     state.turn, state.try_, state.turn_open, state.broken_off = data.turn, 1, True, False
     state.prompt_characters = data.characters
-    state.transcript += [*_said_by_tools(state), *_said_besides(state, data.notes)]
+    state.transcript += state.next_messages(data.notes)
     state.asked, state.results, state.hints = {}, {}, []
     state.instructions = state.instructions if data.instructions is None else data.instructions
     state.tools = state.tools if data.tools is None else data.tools
     state.settings = state.settings if data.settings is None else data.settings
-
-
-def _said_besides(state: RunState, notes: tuple[str, ...]) -> list[Message]:
-    """What people and the run itself have to say before the next turn."""
-    said = tuple(Text(text=text) for text in (*state.hints, *notes))
-    return [Message(role="user", parts=said)] if said else []
 
 
 def _in_open_turn(state: RunState, turn: int, try_: int, refuse: _Refusal) -> None:
@@ -344,7 +346,7 @@ def _said_by_tools(state: RunState) -> list[Message]:
 
 
 def _model_routed(state: RunState, event: e.Event, data: e.ModelRouted, refuse: _Refusal) -> None:
-    state.model = data.model
+    state.model, state.usage = data.model, state.usage + data.usage
 
 
 def _tool_started(state: RunState, event: e.Event, data: e.ToolStarted, refuse: _Refusal) -> None:
@@ -389,7 +391,7 @@ def _add_result(state: RunState, result: ToolResult) -> None:
 def _ticket_opened(state: RunState, event: e.Event, data: e.TicketOpened, refuse: _Refusal) -> None:
     if data.ticket_id in state.tickets:
         refuse(f"ticket {data.ticket_id} was opened before.")
-    ticket = Ticket(data.ticket_id, data.kind, data.call_id, data.expires_at, data.schema)
+    ticket = Ticket(data.ticket_id, data.kind, data.call_id, data.expires_at, data.schema, data.tool, data.arguments)
     state.tickets[data.ticket_id] = state.open_tickets[data.ticket_id] = ticket
     state.ticket_of_call[data.call_id] = ticket
     if asking := state.open_calls.get(asker_of(data.call_id)):
@@ -423,12 +425,13 @@ def _recovery_started(state: RunState, event: e.Event, data: e.RecoveryStarted, 
 
 
 def _compacted(state: RunState, event: e.Event, data: e.HistoryCompacted, refuse: _Refusal) -> None:
+    state.usage += data.usage
     if not data.ok:
         state.compaction_failed_at = data.tokens_before
         return
     if data.upto > len(state.transcript):
         refuse(f"there are {len(state.transcript)} messages.")
-    state.moved |= data.moved
+    state.moved.update(data.moved)
     if data.summary:
         state.summary, state.summarised = data.summary, data.upto
 

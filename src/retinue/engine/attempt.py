@@ -165,6 +165,7 @@ class Attempt:
             submitter=self._services.submitter,
             store=self._services.store,
             codec=self._services.codec,
+            hub=self._services.hub,
             files=self._services.files,
             attachments=self._services.attachments(),
             deadline=self._deadline,
@@ -583,7 +584,7 @@ class Attempt:
 
     def _time_is_up(self, why: str) -> None:
         if self._keeps_time:
-            self._context.time_is_up.set()
+            self._context.time_is_up.ring()
         else:
             self._strike(why)
 

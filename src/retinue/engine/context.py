@@ -19,12 +19,15 @@ import msgspec
 
 from retinue.core import events as e
 from retinue.core.budget import MICROS
+from retinue.core.delta import Progress
 from retinue.core.outcome import Effect, Failure, Outcome, Status, Waits
 from retinue.core.run import Call, Child, RunState, Ticket
 from retinue.core.schema import wrong_schema
 from retinue.core.thread import ThreadMessage
+from retinue.engine.alarm import Alarm, time_limit
 from retinue.engine.codec import Codec
 from retinue.engine.gate import Gate
+from retinue.engine.hub import Hub
 from retinue.engine.journal import Journal
 from retinue.engine.past import Past, read_outcome
 from retinue.engine.prompt import Prompt, branch_of, prompt_of
@@ -98,6 +101,7 @@ class RunContext:
         submitter: Submitter,
         store: Store,
         codec: Codec,
+        hub: Hub,
         files: Files,
         attachments: Attachments,
         deadline: Callable[[], int | None],
@@ -108,10 +112,10 @@ class RunContext:
         self.run, self.state, self.input, self.client_tools = row, state, state.queued.input, state.queued.client_tools
         self.definition: Mapping[str, object] = {}
         self.speech, self.gate, self.clock, self.files, self.attachments = speech, gate, clock, files, attachments
-        self.time_is_up = asyncio.Event()
+        self.time_is_up = Alarm()
         self.active_ms, self.past = active_ms, past
         self._journal, self._submitter, self._on_ticket = journal, submitter, on_ticket
-        self._store, self._codec, self._deadline = store, codec, deadline
+        self._store, self._codec, self._hub, self._deadline = store, codec, hub, deadline
         self._under_way: set[str] = set()
         self.held = False
         self.broken: RuleBroken | None = None
@@ -132,6 +136,10 @@ class RunContext:
     def stream(self, text: str, kind: str = "text") -> None:
         """Let readers see what the open turn says."""
         self.speech.say(kind, text)
+
+    def progress(self, progress: Progress) -> None:
+        """Let those who watch here see how far a call is."""
+        self._hub.progressed(self.run.root_id, progress)
 
     # What it is asked
 
@@ -254,7 +262,7 @@ class RunContext:
     ) -> e.ToolFinished:
         token = _current_call.set(context)
         try:
-            async with _deadline(self.clock, timeout):
+            with time_limit(self.clock, timeout):
                 result = await _invoke(function, arguments, options)
         except RuleBroken as error:
             self.broken = error
@@ -320,16 +328,31 @@ class RunContext:
                 self.broken = RuleBroken(problem=f"The schema of {call_id} is no JSON schema: {wrong}")
                 raise self.broken
             async with self.entered(call_id):
-                opened = e.TicketOpened(
-                    ticket_id=new_id("tkt"),
-                    kind=kind,
-                    call_id=call_id,
-                    title=title,
-                    schema=schema,
-                    expires_at=None if expires_in is None else self.clock.now_ms() + int(expires_in * 1000),
-                )
-                await self.open_tickets(opened)
+                await self.open_tickets(self.ticket(call_id, kind, title, schema=schema, expires_in=expires_in))
         return _answer(call_id, await self.decided(call_id))
+
+    def ticket(
+        self,
+        call_id: str,
+        kind: Waits,
+        title: str,
+        *,
+        tool: str = "",
+        schema: dict[str, object] | None = None,
+        arguments: object = None,
+        expires_in: float | None = None,
+    ) -> e.TicketOpened:
+        """Something to ask people, which expires after so many seconds."""
+        return e.TicketOpened(
+            ticket_id=new_id("tkt"),
+            kind=kind,
+            call_id=call_id,
+            title=title,
+            tool=tool,
+            schema=schema,
+            arguments=arguments,
+            expires_at=None if expires_in is None else self.clock.now_ms() + int(expires_in * 1000),
+        )
 
     async def open_tickets(self, *opened: e.TicketOpened) -> None:
         """Ask people, all at once."""
@@ -499,31 +522,3 @@ async def _invoke(function: Callable[..., Any], arguments: tuple[Any, ...], opti
         return await function(*arguments, **options)
     result = await asyncio.to_thread(function, *arguments, **options)
     return await result if inspect.isawaitable(result) else result
-
-
-@contextlib.asynccontextmanager
-async def _deadline(clock: Clock, seconds: float | None) -> Any:
-    """Like asyncio.timeout, on the engine's clock."""
-    if seconds is None:
-        yield
-        return
-    task = asyncio.current_task()
-    assert task
-    struck, cancels = False, task.cancelling()
-
-    def strike() -> None:
-        nonlocal struck
-        struck = True
-        task.cancel()
-
-    timer = clock.call_later(seconds, strike)
-    try:
-        yield
-    except asyncio.CancelledError:
-        if struck and task.cancelling() <= cancels + 1:
-            raise TimeoutError from None
-        raise
-    finally:
-        timer.cancel()
-        if struck:  # also when the code went on in spite of it: a later timeout must not take this cancel for its own
-            task.uncancel()

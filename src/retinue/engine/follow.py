@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from retinue.core.delta import Delta, Place
+from retinue.core.delta import Delta, Place, Progress
 from retinue.core.events import Event, ModelResponded, ModelRetried, RunFinished, RunQueued, TurnInterrupted
 from retinue.engine.codec import Codec
 from retinue.engine.hub import PAGE, Hub, Tail
 from retinue.errors import UnknownRun
 from retinue.ports.store import Recorded, RunRow, Store
+
+Followed = Event | Delta | Progress
 
 
 class Follower:
@@ -18,12 +20,13 @@ class Follower:
     def __init__(self, store: Store, hub: Hub, codec: Codec) -> None:
         self._store, self._hub, self._codec = store, hub, codec
 
-    async def follow(self, run_id: str, after: int = 0, *, tree: bool = False) -> AsyncIterator[Event | Delta]:
+    async def follow(self, run_id: str, after: int = 0, *, tree: bool = False) -> AsyncIterator[Followed]:
         """The events after a place, and what open turns say meanwhile, until the run (or its whole tree) has ended."""
         row = await self._store.run(run_id)
         if row is None:
             raise UnknownRun(run_id=run_id)
         seen: dict[str, Place] = {}
+        told: dict[tuple[str, str], Progress] = {}
         with self._hub.watch(row.root_id if tree else run_id, tree=tree, root=row.root_id) as tail:
             unended, end = await self._extent(row, tree=tree)
             place = min(after, end)
@@ -41,6 +44,10 @@ class Follower:
                     continue
                 if tail.gone:
                     raise UnknownRun(run_id=run_id)
+                for key, progress in list(tail.progress.items()):
+                    if told.get(key) is not progress:
+                        told[key] = progress
+                        yield progress
                 if place == tail.end:  # who is ahead of the tail may have read the end of what it still takes for open
                     for said_by, turn in list(tail.turns.items()):
                         for delta in seen.setdefault(said_by, Place()).advance(said_by, turn):

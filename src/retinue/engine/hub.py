@@ -13,8 +13,8 @@ from typing import Protocol
 
 import msgspec
 
-from retinue.core.delta import OpenTurn
-from retinue.core.events import ModelResponded, ModelRetried, RunFinished, TurnInterrupted
+from retinue.core.delta import OpenTurn, Progress
+from retinue.core.events import ModelResponded, ModelRetried, RunFinished, ToolFinished, TurnInterrupted
 from retinue.core.outcome import Status
 from retinue.errors import RetinueError, StoreClosed, UnknownRun
 from retinue.ports.bus import Notice
@@ -76,6 +76,7 @@ class Tail:
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     busy: Callable[[], bool] = lambda: False
     turns: dict[str, OpenTurn] = field(default_factory=dict)
+    progress: dict[tuple[str, str], Progress] = field(default_factory=dict)
     poller: asyncio.Task[None] | None = None
     poke: asyncio.Event = field(default_factory=asyncio.Event)
     closed: bool = False
@@ -98,6 +99,8 @@ class Tail:
             self.ring.clear()  # another process wrote in between; readers fetch that from the store
         if _closes(recorded, self.turns.get(recorded.run_id)):
             del self.turns[recorded.run_id]
+        if self.progress and recorded.type in (ToolFinished.type, RunFinished.type):
+            self.progress = {key: said for key, said in self.progress.items() if key[0] != recorded.run_id}
         self.ring.append(recorded)
         self.stir()
 
@@ -262,6 +265,13 @@ class Hub:
                     tail.turns.pop(run_id, None)
                 else:
                     tail.turns[run_id] = turn
+                tail.stir()
+
+    def progressed(self, root_id: str, progress: Progress) -> None:
+        """A call has come further. Who does not read in this very process is not told."""
+        for key in ((progress.run_id, False), (root_id, True)):
+            if tail := self._tails.get(key):
+                tail.progress[progress.run_id, progress.call_id] = progress
                 tail.stir()
 
     def is_open(self, run_id: str, turn: OpenTurn) -> bool:

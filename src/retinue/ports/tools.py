@@ -10,6 +10,7 @@ from typing import Protocol
 from retinue.core.agent import AgentCode, AgentDefinition
 from retinue.core.outcome import Effect
 from retinue.ports.models import ToolSpec
+from retinue.ports.store import RunRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,5 +116,5 @@ class Toolbox:
 class Tools(Protocol):
     """Where runs get their tools from."""
 
-    def open(self, definition: AgentDefinition, code: AgentCode, run_id: str) -> AbstractAsyncContextManager[Toolbox]:
+    def open(self, definition: AgentDefinition, code: AgentCode, run: RunRow) -> AbstractAsyncContextManager[Toolbox]:
         """All that the agent may choose from, connected; what was opened for this run alone is closed at the end."""

@@ -8,6 +8,7 @@ from retinue.engine.explain import Explanation as Explanation
 from retinue.engine.explain import Journal as Journal
 from retinue.engine.explain import Life as Life
 from retinue.engine.explain import WorkerView as WorkerView
+from retinue.engine.follow import Followed as Followed
 from retinue.engine.submit import Request as Request
 from retinue.ports.store import OnBusy as OnBusy
 from retinue.ports.store import Pruned as Pruned

@@ -10,14 +10,13 @@ import msgspec
 
 from retinue.core.approval import ANSWERED, APPROVED, DENIED, Approval
 from retinue.core.budget import MICROS
-from retinue.core.delta import Delta
 from retinue.core.events import Event, RunQueued, encode_json
 from retinue.core.outcome import Outcome, Status, Waits
 from retinue.core.target import Target
 from retinue.engine.answers import wrong_answer
 from retinue.engine.attempt import Services
 from retinue.engine.explain import Explanation, Journal, WorkerView, explain, read_journal, views_of_workers
-from retinue.engine.follow import Follower
+from retinue.engine.follow import Followed, Follower
 from retinue.engine.past import outcome_of, read_outcome
 from retinue.engine.submit import Request, store_large
 from retinue.engine.worker import Worker
@@ -142,7 +141,7 @@ class Service:
         """The runs of the tree that a run is in."""
         return await self._store.tree((await self.run(run_id)).root_id)
 
-    def follow(self, run_id: str, after: int = 0, *, tree: bool = False) -> AsyncIterator[Event | Delta]:
+    def follow(self, run_id: str, after: int = 0, *, tree: bool = False) -> AsyncIterator[Followed]:
         """The events after a place, then live ones and deltas, until the run has ended."""
         return self._follower.follow(run_id, after, tree=tree)
 

@@ -32,6 +32,7 @@ class BuiltIn(Generic[A]):
     effect: Effect = Effect.READ
     timeout: float | None = None
     check: Check | None = None
+    stops: bool = True
 
     @property
     def name(self) -> str:

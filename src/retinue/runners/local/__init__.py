@@ -1,0 +1,1 @@
+"""Our own loop: a model, tools, and a contract for finishing."""
