@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from retinue import Event, FunctionContext, Retinue, run_sync
+from retinue import Agent, Event, FunctionContext, Retinue, run_sync
 from retinue.errors import BadInput, IdempotencyConflict, NotStorable, NotSupported, UnknownRun, UnknownTarget
 from retinue.ports.store import LetGo, Write
 from retinue.store.writer import Halted
@@ -174,11 +174,11 @@ from retinue.engine.description import Capabilities, Description
 
 
 class EchoRunner:
-    platform = "local"
+    platform = "echo"
     capabilities = Capabilities()
 
     def describe(self, target):
-        return Description(definition={"agent": target.name}, requires={"platform": "local", "agent": target.name})
+        return Description(definition={"agent": target.name}, requires={"platform": "echo", "agent": target.name})
 
     def can_load(self, requires):
         return True
@@ -200,5 +200,6 @@ async def test_a_package_that_is_installed_brings_its_own_runner(
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: echo-runner\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[retinue.runners]\necho = echo_runner:EchoRunner\n")
     monkeypatch.syspath_prepend(tmp_path)
-    async with Retinue.open("sqlite://") as app:
+    parrot = Agent("parrot", description="It repeats.", platform="echo")
+    async with Retinue.open("sqlite://", agents=[parrot]) as app:
         assert (await app.run("agent:parrot", "hello")).output == "agent:parrot heard hello"

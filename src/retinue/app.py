@@ -7,7 +7,6 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
@@ -18,34 +17,40 @@ from retinue.engine.attempt import Services
 from retinue.engine.codec import Codec
 from retinue.engine.follow import Followed
 from retinue.engine.hub import Hub
-from retinue.engine.runner import Runner, Runners
+from retinue.engine.runner import Runner
 from retinue.engine.submit import Request, Submitter, durability_of
 from retinue.engine.worker import LEASE_SECONDS, Worker
 from retinue.errors import BadInput
 from retinue.files.attach import RunAttachments
-from retinue.files.config import FilesConfig
-from retinue.files.local import LocalFiles, MemoryFiles
 from retinue.models.names import Listed as ListedModel
 from retinue.models.names import ModelNames
-from retinue.ports.bus import Bus
 from retinue.ports.clock import Clock, SystemClock
 from retinue.ports.files import Files
 from retinue.ports.models import Model
-from retinue.ports.store import RunRow, Store, TicketRow
-from retinue.runners.function import FunctionRunner, target_of
-from retinue.runners.model import ModelRunner
+from retinue.ports.store import RunRow, TicketRow
+from retinue.runners.function import target_of
 from retinue.service import OnBusy, Say, Service
 from retinue.service.threads import parts_of
-from retinue.settings import Settings
+from retinue.settings import Settings, TheProject
 from retinue.store.sql import open_store, schema_found
 from retinue.store.writer import Checkpoint
+from retinue.tools.builtin.workspace import Workspaces
+from retinue.wiring import (
+    DEFAULT_FOLDER,
+    agents_of,
+    bus_of,
+    files_of,
+    installed_runners,
+    runners_of,
+    workspaces_of,
+)
 
 if TYPE_CHECKING:
     from retinue.files.context import Gathered
     from retinue.models.pull import Installed
+    from retinue.project.python import Agent
 
 __all__ = ["ListedModel", "Retinue", "Run", "RunOptions", "run_sync"]
-DEFAULT_FOLDER = Path(".retinue")
 DEFAULT_URL = f"sqlite:///{(DEFAULT_FOLDER / 'retinue.db').as_posix()}"
 
 
@@ -136,6 +141,8 @@ class Retinue:
         models: Mapping[str, Model] | None = None,
         runners: Iterable[Runner] = (),
         settings: Settings | None = None,
+        agents: Iterable[Agent] = (),
+        project: TheProject | None = None,
         files: Files | None = None,
         clock: Clock | None = None,
         grace: float = 10.0,
@@ -144,12 +151,13 @@ class Retinue:
     ) -> AsyncIterator[Retinue]:
         """Open a database (SQLite in `.retinue/` unless named) and start a worker on it.
 
-        `settings` is what `retinue.toml` would say (`retinue.settings.read_settings` reads one).
+        `agents` are those that are declared in Python; `project` is a folder's, with its agents, tools and settings
+        (`retinue.settings.read_project` reads one). `settings` is what `retinue.toml` would say.
         `owner_limit` is how many runs of one owner run at once; `secrets` are kept out of the journal;
         `grace` is how long a stop waits for steps that are under way; `lease` how many seconds a worker that says
         nothing is held to be alive.
         """
-        clock, settings = clock or SystemClock(), settings or Settings()
+        clock, settings = clock or SystemClock(), settings or (project.settings if project else Settings())
         url = url or settings.database_url or default_url()
         if url == DEFAULT_URL:
             await asyncio.to_thread(DEFAULT_FOLDER.mkdir, exist_ok=True)
@@ -159,13 +167,16 @@ class Retinue:
             clock = store.clock
             hub = Hub(store, clock)
             closing.push_async_callback(hub.close)
-            if bus := _bus(url, store, hub):
+            if bus := bus_of(url, store, hub):
                 closing.push_async_callback(bus.close)
-            files = files or _files_of(url, settings.files)
+            files = files or files_of(url, settings.files)
             codec = Codec(Secrets({**settings.secrets, **(secrets or {})}), files)
             names = ModelNames(models, settings, clock)
             closing.push_async_callback(names.close)
-            known = _runners(names, runners)
+            workspaces = Workspaces(closing.enter_context(workspaces_of(url)))
+            known = runners_of(names, agents_of(project, agents), project, workspaces, settings)
+            for runner in (*installed_runners(), *runners):
+                known.add(runner)
             services = Services(
                 store,
                 hub,
@@ -335,39 +346,3 @@ async def look_at(url: str) -> tuple[str | None, str]:
 def default_url() -> str:
     """The database that is used when none is named."""
     return os.environ.get("RETINUE_DATABASE_URL") or os.environ.get("DATABASE_URL") or DEFAULT_URL
-
-
-def _files_of(url: str, config: FilesConfig) -> Files:
-    """Where the settings say; else beside a SQLite file, in memory beside one in memory, or in the default folder."""
-    if config.store:
-        from retinue.files.stores import open_files  # buckets are an extra
-
-        return open_files(config.store, config.options(config.store))
-    if url.startswith("sqlite:"):
-        path = url.removeprefix("sqlite://").removeprefix("/").partition("?")[0]
-        return MemoryFiles() if path in ("", ":memory:") else LocalFiles(Path(path).with_suffix(".files"))
-    return MemoryFiles() if url == ":memory:" else LocalFiles(DEFAULT_FOLDER / "files")
-
-
-def _bus(url: str, store: Store, hub: Hub) -> Bus | None:
-    """How processes hear of each other's commits. On SQLite they look each quarter of a second."""
-    if not url.startswith("postgres"):
-        return None
-    from retinue.dispatch.postgres import PostgresBus  # psycopg is an extra, and slow to import
-
-    bus = PostgresBus(url, hub.heard)
-    store.on_commit(bus.committed)
-    return bus
-
-
-def _runners(models: ModelNames, more: Iterable[Runner]) -> Runners:
-    runners = Runners()
-    built_in: tuple[Runner, ...] = (FunctionRunner(), ModelRunner(models))
-    for runner in (*built_in, *_installed(), *more):
-        runners.add(runner)
-    return runners
-
-
-def _installed() -> list[Runner]:
-    """Runners of other packages."""
-    return [point.load()() for point in entry_points(group="retinue.runners")]

@@ -14,8 +14,10 @@ from typing import Annotated
 import msgspec
 
 from retinue.core.agent import PLATFORM_KEYS
+from retinue.core.compaction import CompactionConfig
 from retinue.core.declared import Positive, Problem, Seconds
 from retinue.core.policy import Rule
+from retinue.core.routing import RoutingConfig
 from retinue.files.config import FilesConfig
 from retinue.models.config import ModelsConfig
 from retinue.project.load import Project, is_project, load_project, load_settings
@@ -52,6 +54,8 @@ class Settings(ModelsConfig, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     files: FilesConfig = FilesConfig()
     policy: tuple[Rule, ...] = ()
     """Rules for the calls of all agents, after their own."""
+    routing: RoutingConfig | None = None
+    compaction: CompactionConfig = CompactionConfig()
     secrets: dict[str, str] = msgspec.field(default_factory=dict)
     """Every secret that was met, by name. Not a setting: they are kept out of the journal."""
 

@@ -16,6 +16,8 @@ from retinue.core.outcome import Effect, Failure, Outcome, Reason, Status, Usage
 from retinue.errors import IllegalEvent
 
 CHARACTERS_OF_A_TOKEN = 4
+CUT_OFF = ("unknown", "interrupted")
+"""Kinds of errors of calls that have no result of their own, because their run was stopped."""
 
 
 @dataclass(slots=True)
@@ -122,6 +124,9 @@ class RunState:
     """How many tokens the prompt had when it could not be shortened."""
     recovery: Reason | None = None
     recovery_turn: int = 0
+    recovery_over: bool = False
+    limit: str = ""
+    """Which limit was reached last, in words."""
     said: str = ""
     """The last text that a model gave, whole or not."""
     warned: set[tuple[str, str]] = field(default_factory=set)
@@ -146,8 +151,9 @@ class RunState:
 
     def go_on_from(self, past: RunState) -> None:
         """Begin with what another run had said and heard, and with the calls that it left without a result."""
-        self.transcript, self.asked, self.results = list(past.transcript), dict(past.asked), dict(past.results)
-        self.hints, self.silent_turns = list(past.hints), past.silent_turns
+        self.transcript, self.asked, self.hints = list(past.transcript), dict(past.asked), list(past.hints)
+        cut_off = {call.call_id for call in past.calls.values() if call.error and call.error.kind in CUT_OFF}
+        self.results = {call_id: said for call_id, said in past.results.items() if call_id not in cut_off}
         self.summary, self.summarised, self.moved = past.summary, past.summarised, set(past.moved)
         self.model = past.model
 
@@ -424,6 +430,14 @@ def _recovery_started(state: RunState, event: e.Event, data: e.RecoveryStarted, 
     state.recovery, state.turn_open, state.recovery_turn = data.reason, False, state.turn + 1
 
 
+def _recovery_finished(state: RunState, event: e.Event, data: e.RecoveryFinished, refuse: _Refusal) -> None:
+    state.recovery_over = True
+
+
+def _limit_reached(state: RunState, event: e.Event, data: e.LimitReached, refuse: _Refusal) -> None:
+    state.limit = data.limit
+
+
 def _compacted(state: RunState, event: e.Event, data: e.HistoryCompacted, refuse: _Refusal) -> None:
     state.usage += data.usage
     if not data.ok:
@@ -432,6 +446,7 @@ def _compacted(state: RunState, event: e.Event, data: e.HistoryCompacted, refuse
     if data.upto > len(state.transcript):
         refuse(f"there are {len(state.transcript)} messages.")
     state.moved.update(data.moved)
+    state.prompt_tokens = data.tokens_after or state.prompt_tokens
     if data.summary:
         state.summary, state.summarised = data.summary, data.upto
 
@@ -490,9 +505,9 @@ _APPLY: dict[type[e.EventData], Callable[[RunState, e.Event, Any, _Refusal], Non
     e.TicketOpened: _ticket_opened,
     e.TicketClosed: _ticket_closed,
     e.SteerReceived: _steer_received,
-    e.LimitReached: _noted,
+    e.LimitReached: _limit_reached,
     e.RecoveryStarted: _recovery_started,
-    e.RecoveryFinished: _noted,
+    e.RecoveryFinished: _recovery_finished,
     e.HistoryCompacted: _compacted,
     e.BudgetSettled: _noted,
     e.ChildStarted: _child_started,

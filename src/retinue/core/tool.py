@@ -80,6 +80,15 @@ def select(
     return Selection(tuple(sorted(chosen)), tuple(problems))
 
 
+def servers_meant(patterns: Iterable[str] | None, servers: Iterable[str]) -> list[str]:
+    """Of the project's servers, those that `patterns` may mean a tool of."""
+    said = set(patterns if patterns is not None else (ALL,))
+    if said & {ALL, ALL_OF_SERVERS}:
+        return list(servers)
+    named = {_server(pattern) for pattern in said if pattern.startswith(OF_SERVER)}
+    return [server for server in servers if server in named]
+
+
 def names_for_models(names: Iterable[str]) -> dict[str, str]:
     """Names that every provider takes, for tools by name: letters, digits, `_` and `-`, 64 at most, each once."""
     taken: dict[str, str] = {}

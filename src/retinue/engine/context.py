@@ -20,17 +20,18 @@ import msgspec
 from retinue.core import events as e
 from retinue.core.budget import MICROS
 from retinue.core.delta import Progress
+from retinue.core.messages import Message
 from retinue.core.outcome import Effect, Failure, Outcome, Status, Waits
 from retinue.core.run import Call, Child, RunState, Ticket
 from retinue.core.schema import wrong_schema
-from retinue.core.thread import ThreadMessage
+from retinue.core.thread import ThreadMessage, turns
 from retinue.engine.alarm import Alarm, time_limit
 from retinue.engine.codec import Codec
 from retinue.engine.gate import Gate
 from retinue.engine.hub import Hub
 from retinue.engine.journal import Journal
-from retinue.engine.past import Past, read_outcome
-from retinue.engine.prompt import Prompt, branch_of, prompt_of
+from retinue.engine.past import Past, read_outcome, read_state
+from retinue.engine.prompt import Prompt, branch_of, opened_prompt, prompt_of
 from retinue.engine.speech import Speech
 from retinue.engine.submit import Request, Submitter
 from retinue.errors import (
@@ -127,6 +128,10 @@ class RunContext:
         self.note(*events)
         await self._journal.sync()
 
+    async def sync(self) -> None:
+        """Return when all that was noted is on disk."""
+        await self._journal.sync()
+
     def note(self, *events: e.EventData, files: Iterable[tuple[str, int]] = ()) -> None:
         """Record events soon, in order; `files` are stored files that they refer to, with their sizes."""
         self._journal.note(*events, files=files)
@@ -162,13 +167,37 @@ class RunContext:
         rows = await self._journal.outlast(lambda _: self._store.branch(message_id))
         return branch_of(rows, self._codec, message_id)[:-1]
 
-    async def prompt(self, takes: Takes) -> Prompt:
-        """The branch as a model can take it, then what this run has said and heard itself."""
-        history = await self.history()
-        prompt = await prompt_of(history, self.run.target, takes, self.attachments)
-        prompt.messages = [*prompt.messages, *self.state.messages]
-        self.note(*(data for data in prompt.warnings if (data.code, data.message) not in self.state.warned))
+    async def branch(self, takes: Takes, *, transcripts: bool = False) -> Prompt:
+        """The branch as a model can take it; with `transcripts`, all that earlier runs of this target said and heard
+        stands in the place of their answers."""
+        history, target = await self.history(), self.run.target
+        said = await self._with_transcripts(history, target) if transcripts else turns(history, target)
+        prompt = await prompt_of(said, takes, self.attachments)
+        self._warn_of(prompt)
         return prompt
+
+    async def _with_transcripts(self, history: Iterable[ThreadMessage], target: str) -> list[Message]:
+        said: list[Message] = []
+        for message in history:
+            whole = await self._transcript(message) if message.participant == target else []
+            said += whole or turns([message], target)
+        return said
+
+    async def _transcript(self, answer: ThreadMessage) -> list[Message]:
+        """What is behind an answer; nothing when its run is gone."""
+        if answer.run_id is None or answer.status is not Status.COMPLETED:
+            return []
+        run_id = answer.run_id
+        return (await self._journal.outlast(lambda _: read_state(self._store, self._codec, run_id))).messages
+
+    async def opened(self, prompt: Prompt, takes: Takes) -> Prompt:
+        """The same with its files opened; what is lost on the way is a warning in the journal."""
+        opened = await opened_prompt(prompt, takes, self.attachments)
+        self._warn_of(opened)
+        return opened
+
+    def _warn_of(self, prompt: Prompt) -> None:
+        self.note(*(data for data in prompt.warnings if (data.code, data.message) not in self.state.warned))
 
     # Money
 
@@ -241,7 +270,7 @@ class RunContext:
         """Whether a call that was interrupted is to be made (again). If not, its result is recorded."""
         if known.effect is not Effect.WRITE:
             return True
-        finished = await _decide(call_id, known.key, check)
+        finished = await decide_interrupted(call_id, known.key, check)
         if finished is None:
             return True
         if call_id not in self.state.calls:  # it was interrupted in the past: this run has it in its journal too
@@ -468,7 +497,7 @@ def _finished(call_id: str, result: object, *, checked: bool = False) -> e.ToolF
     return e.ToolFinished(call_id=call_id, ok=True, result=stored, checked=checked)
 
 
-async def _decide(call_id: str, key: str, check: Check | None) -> e.ToolFinished | None:
+async def decide_interrupted(call_id: str, key: str, check: Check | None) -> e.ToolFinished | None:
     """What became of an interrupted write: its check says; without one nobody can tell. None: it did not happen."""
     if check is None:
         return _unknown(call_id, "interrupted, and nobody can tell whether it took effect")

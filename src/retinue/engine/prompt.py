@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from retinue.core import events as e
 from retinue.core.messages import AnyPart, File, Message
-from retinue.core.thread import ThreadMessage, fit, order, turns
+from retinue.core.thread import ThreadMessage, fit, order
 from retinue.engine.codec import Codec
 from retinue.ports.files import Attachments
 from retinue.ports.models import Takes
@@ -44,12 +44,18 @@ def thread_message(row: MessageRow, parts: tuple[AnyPart, ...]) -> ThreadMessage
     )
 
 
-async def prompt_of(history: Sequence[ThreadMessage], answering: str, takes: Takes, attachments: Attachments) -> Prompt:
+async def prompt_of(said: Sequence[Message], takes: Takes, attachments: Attachments) -> Prompt:
     """The turns of a branch as a model can take them."""
-    prompt = Prompt(turns(history, answering))
+    prompt = Prompt(said)
     _cut_to_window(prompt, takes)
-    prompt.messages = [await _opened(prompt, message, takes, attachments) for message in prompt.messages]
+    prompt = await opened_prompt(prompt, takes, attachments)
     _cut_to_window(prompt, takes)  # what files became is known only now
+    return prompt
+
+
+async def opened_prompt(prompt: Prompt, takes: Takes, attachments: Attachments) -> Prompt:
+    """The same messages with their files opened."""
+    prompt.messages = [await _opened(prompt, message, takes, attachments) for message in prompt.messages]
     return prompt
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from retinue.core.agent import LOCAL
 from retinue.core.outcome import Outcome
 from retinue.core.target import Target
 from retinue.engine.context import RunContext
@@ -26,20 +27,21 @@ class Runner(Describer, Protocol):
         """Clean up elsewhere after the run was stopped."""
 
 
-PLATFORM_OF = {"function": "function", "model": "model", "graph": "graph", "agent": "local"}
+PLATFORM_OF = {"function": "function", "model": "model", "graph": "graph"}
 
 
 @dataclass(slots=True)
 class Runners:
-    """The runners of this process, by platform."""
+    """The runners of this process, by platform. An agent says itself which it is on."""
 
+    platform_of_agent: Callable[[str], str] = lambda name: LOCAL
     by_platform: dict[str, Runner] = field(default_factory=dict)
 
     def add(self, runner: Runner) -> None:
         self.by_platform[runner.platform] = runner
 
     def of(self, target: Target) -> Runner:
-        platform = PLATFORM_OF[target.kind]
+        platform = PLATFORM_OF.get(target.kind) or self.platform_of_agent(target.name)
         if platform not in self.by_platform:
             raise UnknownTarget(target=target, problem=f"no runner for the platform {platform} is installed.")
         return self.by_platform[platform]

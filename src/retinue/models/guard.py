@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
+from copy import copy
 from dataclasses import dataclass, replace
 
 from retinue.core.outcome import Usage
@@ -87,6 +88,12 @@ class Guard:
         self._prices, self._seller, self._row = prices, seller, row
         self._others, self._chance = others, chance
         self._record = Record()
+
+    def variant(self, retry: RetryConfig, others: Callable[[], Sequence[Model]]) -> Guard:
+        """The same model, with the same place in the lane and the same breaker, asked with other patience."""
+        other = copy(self)
+        other._retry, other._others = retry, others
+        return other
 
     @property
     def takes(self) -> Takes:

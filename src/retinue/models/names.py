@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Protocol
 
+import msgspec
+
 from retinue.core.messages import Message, Text, text_of
 from retinue.core.outcome import Failure, Usage
 from retinue.errors import BadSettings, ExtraMissing, KeyMissing, ModelError, UnknownModel
 from retinue.models import late
 from retinue.models.breaker import Breaker
-from retinue.models.config import ModelsConfig, ProviderConfig
+from retinue.models.config import ModelsConfig, ProviderConfig, RetryConfig
 from retinue.models.guard import Guard, Seller
 from retinue.models.health import Health, failure_of
 from retinue.models.lane import Lane
@@ -23,10 +25,11 @@ from retinue.models.prices import Prices
 from retinue.models.providers import PLAIN, PROVIDERS, check_address, is_openai, key_of, url_of, variables_of
 from retinue.models.takes import Row, corrected, providers_of, row_of
 from retinue.ports.clock import Clock, SystemClock
-from retinue.ports.models import Model, ModelRequest, ModelResponse, ModelSettings, Takes
+from retinue.ports.models import Model, ModelRequest, ModelResponse, ModelSettings, Patience, Takes
 
 GATEWAY = "gateway"
-HERE = ("test", "local")
+GIVEN = "given"
+HERE = ("test", "local", GIVEN)
 """Models of this process: nobody is paid for them, and no table is needed."""
 QUESTION = ModelRequest(
     messages=(Message(role="user", parts=(Text(text="Say hello in one word."),)),),
@@ -86,18 +89,32 @@ class ModelNames:
         self._prices = Prices()
         self._guards: dict[str, Guard] = {}
         self._lanes: dict[str, Lane] = {}
+        self._variants: dict[tuple[str, tuple[str, ...], RetryConfig], Guard] = {}
         self._ways: dict[str, Way] = {}
 
-    def resolve(self, name: str) -> Model:
+    def resolve(self, name: str, *, fallback: Sequence[str] = (), patience: Patience | None = None) -> Model:
         """The model of that name or alias. Raises `UnknownModel`, `KeyMissing` or `BadSettings` before anything is
-        asked, also for what its fallback chain names."""
+        asked, also for those who are asked instead."""
         meant = self._meant(name)
-        if given := self._given.get(meant):
+        instead = tuple(self._meant(other) for other in fallback or self._config.fallback.get(meant, ()))
+        if not fallback and patience is None and (given := self._given.get(meant)):
             return given
         guard = self._guards.get(meant) or self._guard(meant)
-        for other in self._config.fallback.get(meant, ()):
-            self._check(self._meant(other))
-        return guard
+        for other in instead:
+            self._check(other)
+        return guard if not fallback and patience is None else self._variant(guard, meant, instead, patience)
+
+    def _variant(self, guard: Guard, meant: str, instead: tuple[str, ...], patience: Patience | None) -> Guard:
+        """The same with other patience, or others to be asked instead: one for all who want the same."""
+        retry = self._config.retry
+        if patience:
+            retry = msgspec.structs.replace(
+                retry, tries=patience.tries, first_delay=patience.first_delay, longest_delay=patience.longest_delay
+            )
+        key = (meant, instead, retry)
+        if key not in self._variants:
+            self._variants[key] = guard.variant(retry, lambda: self._models_of(meant, instead))
+        return self._variants[key]
 
     def describe(self, name: str) -> Listed:
         """What is known of a model without asking it, or loading what it needs. Raises `UnknownModel`."""
@@ -160,6 +177,7 @@ class ModelNames:
     async def close(self) -> None:
         """Let go of all connections."""
         self._guards.clear()
+        self._variants.clear()
         while self._ways:
             await self._ways.popitem()[1].close()
 
@@ -236,9 +254,10 @@ class ModelNames:
 
     def _guard(self, meant: str) -> Guard:
         self._check(meant)
-        provider, name = parted(meant)
+        given = self._given.get(meant)
+        provider, name = (GIVEN, meant) if given else parted(meant)
         row = None if provider in HERE else self._row(provider, name)
-        model = self._built(meant, row)
+        model = given or self._built(meant, row)
         guard = Guard(
             model,
             provider=provider,
@@ -313,7 +332,9 @@ class ModelNames:
 
     def _others(self, meant: str) -> Sequence[Model]:
         """Who is asked instead, without those who would be asked instead of them."""
-        names = [self._meant(name) for name in self._config.fallback.get(meant, ())]
+        return self._models_of(meant, [self._meant(name) for name in self._config.fallback.get(meant, ())])
+
+    def _models_of(self, meant: str, names: Sequence[str]) -> list[Model]:
         return [self._given.get(name) or self._guards.get(name) or self._guard(name) for name in names if name != meant]
 
     def _lane(self, provider: str) -> Lane:

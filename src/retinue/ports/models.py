@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -103,6 +103,17 @@ class Takes:
         return media_type in self.media or f"{media_type.partition('/')[0]}/*" in self.media
 
 
+class Patience(Protocol):
+    """How often a model is asked, and how many seconds are waited in between: twice as long each time."""
+
+    @property
+    def tries(self) -> int: ...
+    @property
+    def first_delay(self) -> float: ...
+    @property
+    def longest_delay(self) -> float: ...
+
+
 class Model(Protocol):
     """Something that answers. `ask` raises `ModelError`; closing the iterator stops the answer at its source."""
 
@@ -121,5 +132,9 @@ class Model(Protocol):
 class Models(Protocol):
     """Names to models."""
 
-    def resolve(self, name: str) -> Model:
-        """The model of that name or alias. Raises `UnknownModel` or `KeyMissing` before anything is asked."""
+    def resolve(self, name: str, *, fallback: Sequence[str] = (), patience: Patience | None = None) -> Model:
+        """The model of that name or alias. Raises `UnknownModel` or `KeyMissing` before anything is asked.
+
+        `fallback` are asked instead when it gives no answer, and `patience` says how often it is asked; where they are
+        left out, the settings hold.
+        """

@@ -107,9 +107,13 @@ class Tool(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Toolbox:
-    """The tools of one run. `problems` says what could not be had: a server that does not answer."""
+    """The tools of one run, and what its agent is told beside its instructions.
+
+    `problems` says what could not be had: a server that does not answer.
+    """
 
     tools: Sequence[Tool] = ()
+    briefing: str = ""
     problems: Sequence[str] = ()
 
 
@@ -117,4 +121,4 @@ class Tools(Protocol):
     """Where runs get their tools from."""
 
     def open(self, definition: AgentDefinition, code: AgentCode, run: RunRow) -> AbstractAsyncContextManager[Toolbox]:
-        """All that the agent may choose from, connected; what was opened for this run alone is closed at the end."""
+        """All that the agent has, connected; what was opened for this run alone is closed at the end."""

@@ -40,6 +40,9 @@ class Agents:
     def agent(self, name: str) -> AgentDefinition:
         return self._find(name).definition
 
+    def platform(self, name: str) -> str:
+        return self.agent(name).platform
+
     def code(self, name: str) -> AgentCode:
         return self._find(name).code
 

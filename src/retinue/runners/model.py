@@ -47,7 +47,8 @@ class ModelRunner:
         return Outcome.completed(text_of(ctx.state.messages[-1].parts))
 
     async def _turn(self, ctx: RunContext, model: Model) -> Outcome | None:
-        prompt = await ctx.prompt(model.takes)
+        prompt = await ctx.branch(model.takes)
+        prompt.messages = [*prompt.messages, *ctx.state.messages]
         if not prompt.messages:
             raise BadInput(problem="There is nothing to answer: nobody has said anything on this branch.")
         request = ModelRequest(messages=tuple(prompt.messages), files=prompt.files, deadline=ctx.deadline)

@@ -58,7 +58,11 @@ async def test_what_is_named_is_told_in_its_order(
 
 
 async def test_the_tree_that_is_told_is_bounded(project: Path, workspace: Workspace) -> None:
-    await workspace.do(lambda: [(workspace.path / f"{n}").touch() for n in range(300)])
+    def fill() -> None:
+        for n in range(300):
+            (workspace.path / f"{n}").touch()
+
+    await workspace.do(fill)
     told = await brief(["environment"], project=project, skills={}, workspace=workspace)
     assert "[There is more: these are the first 200. List a folder of it.]" in told
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from retinue.core.briefing import Skill
 from retinue.files.config import FilesConfig
 from retinue.ports.tools import Tool
+from retinue.tools.builtin.ask import ask_tool
 from retinue.tools.builtin.reading import reading_tools
 from retinue.tools.builtin.search import search_tool
 from retinue.tools.builtin.skill import skill_tool
@@ -14,7 +15,7 @@ from retinue.tools.builtin.web import web_fetch_tool
 from retinue.tools.builtin.workspace import WORKSPACE_TOOLS, Workspace
 from retinue.tools.builtin.writing import writing_tools
 
-NAMES = (*WORKSPACE_TOOLS, "skill", "web_fetch")
+NAMES = (*WORKSPACE_TOOLS, "ask_user", "skill", "web_fetch")
 
 
 def implied(context: Collection[str]) -> tuple[str, ...]:
@@ -28,6 +29,7 @@ def tools_of(workspace: Workspace, skills: Mapping[str, Skill], config: FilesCon
         *reading_tools(workspace),
         *writing_tools(workspace),
         search_tool(workspace),
+        ask_tool(),
         skill_tool(skills),
         web_fetch_tool(config),
     )

@@ -1,0 +1,306 @@
+"""The calls of one turn: all are checked before any runs, then they run in their order, and each has one result."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from retinue.core import events as e
+from retinue.core import notes
+from retinue.core.agent import AgentDefinition
+from retinue.core.approval import EXPIRED, Verdict, settle
+from retinue.core.loop import order_of
+from retinue.core.messages import ToolCall
+from retinue.core.outcome import Effect, Failure, Waits
+from retinue.core.policy import ASK_FOR_SECONDS, Action, Decision, Policy, decide
+from retinue.core.run import Call, Ticket
+from retinue.core.tool import CLIENT, FINISH
+from retinue.engine.alarm import Alarm
+from retinue.engine.context import RunContext, decide_interrupted
+from retinue.ports.tools import Tool
+from retinue.runners.local.invocation import Asks, invoke
+from retinue.runners.local.kit import Kit
+
+LONGEST_SHOWN, MOST_LISTED = 80, 100
+OVER = "It was not called: the time of the run was over."
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A call that fits. With a `decision`, people are asked before it runs."""
+
+    call: ToolCall
+    tool: Tool
+    arguments: Mapping[str, object]
+    decision: Decision | None = None
+
+
+class Calls:
+    """Performs the calls of a run's answers."""
+
+    def __init__(self, ctx: RunContext, agent: AgentDefinition, kit: Kit, policy: Policy, alarm: Alarm) -> None:
+        self._ctx, self._agent, self._kit, self._alarm = ctx, agent, kit, alarm
+        self._policy = _remembering(ctx, kit, policy)
+
+    async def perform(self, calls: Sequence[ToolCall], offered: Sequence[str]) -> None:
+        """Give each call its one result. What completes the task comes last."""
+        ready: list[Ready] = []
+        for call in calls:
+            if call.tool == FINISH and FINISH in offered:
+                continue
+            match self._judge(call, offered):
+                case str() as why:
+                    self._refuse(call, why)
+                case one:
+                    ready.append(one)
+        await self._open_tickets(ready)
+        await self._run(ready)
+        for call in calls:
+            if call.tool == FINISH and FINISH in offered:
+                self._complete(call)
+
+    def _refuse(self, call: ToolCall, why: str) -> None:
+        tool = self._kit.tools.get(call.tool)
+        name = tool.name if tool else call.tool
+        self._ctx.note(e.ToolRefused(call_id=call.call_id, tool=name, why=why, turn=self._ctx.state.turn or None))
+
+    def _complete(self, call: ToolCall) -> None:
+        """The first valid one wins."""
+        ctx = self._ctx
+        if any(said.ok and ctx.state.asked[said.call_id].tool == FINISH for said in ctx.state.results.values()):
+            self._refuse(call, f"{FINISH} was called before in this turn, and that one counts.")
+            return
+        match self._kit.completion_of(call):
+            case str() as why:
+                self._refuse(call, why)
+            case checked:
+                started = e.ToolStarted(
+                    call_id=call.call_id,
+                    tool=FINISH,
+                    arguments=call.arguments,
+                    effect=Effect.READ,
+                    turn=ctx.state.turn or None,
+                )
+                ctx.note(started, e.ToolFinished(call_id=call.call_id, ok=True, result=checked.value))
+
+    # Judging
+
+    def _judge(self, call: ToolCall, offered: Sequence[str]) -> Ready | str:
+        tool = self._kit.tools.get(call.tool)
+        if tool is None or tool.name not in offered:
+            return f"There is no tool {shown(call.tool)} for you now. You have: {_listed(self._kit.named(offered))}."
+        checked = self._kit.arguments_of(call)
+        if isinstance(checked, str):
+            return checked
+        assert isinstance(checked.value, Mapping)
+        ready = Ready(call, tool, checked.value)
+        if tool.origin == CLIENT or call.call_id in self._ctx.state.ticket_of_call:
+            return replace(ready, decision=Decision(action=Action.ASK))
+        if call.call_id in self._ctx.state.calls or self._ctx.past.call(call.call_id):
+            return ready  # it was decided before it was interrupted
+        decision = decide(self._policy, tool, checked.value)
+        match decision.action:
+            case Action.ALLOW:
+                return ready
+            case Action.DENY:
+                return notes.refused("A rule of this project does not allow this call.")
+            case Action.ASK:
+                return replace(ready, decision=decision)
+
+    async def _open_tickets(self, ready: Sequence[Ready]) -> None:
+        """All at once: a person sees everything that a turn wants."""
+        opened = [self._ticket(one) for one in ready if one.decision and not self._has_ticket(one.call.call_id)]
+        if opened:
+            await self._ctx.open_tickets(*opened)
+
+    def _has_ticket(self, call_id: str) -> bool:
+        return call_id in self._ctx.state.ticket_of_call or self._ctx.past.ticket(call_id) is not None
+
+    def _ticket(self, one: Ready) -> e.TicketOpened:
+        assert one.decision
+        by_client = one.tool.origin == CLIENT
+        return self._ctx.ticket(
+            one.call.call_id,
+            Waits.CLIENT_TOOL if by_client else Waits.APPROVAL,
+            one.tool.spec.description.partition("\n")[0],
+            tool=one.tool.name,
+            arguments=dict(one.arguments),
+            expires_in=one.decision.expires,
+        )
+
+    # Running
+
+    async def _run(self, ready: Sequence[Ready]) -> None:
+        if len(ready) == 1:
+            await self._one(ready[0])
+            return
+        order = order_of(one.tool.effect for one in ready)
+        over = [asyncio.Event() for _ in ready]
+
+        async def in_turn(place: int) -> None:
+            for before in order[place]:
+                await over[before].wait()
+            await self._one(ready[place])
+            over[place].set()
+
+        async with asyncio.TaskGroup() as tasks:
+            for place in range(len(ready)):
+                tasks.create_task(in_turn(place))
+
+    async def _one(self, one: Ready) -> None:
+        """A call, once people allow it, until it has its result."""
+        if one.decision:
+            ticket = await self._ctx.decided(one.call.call_id)
+            if one.tool.origin == CLIENT:
+                self._answered_by_client(one, ticket)
+                return
+            verdict = self._settled(one, ticket)
+            if not verdict.allowed:
+                self._refuse(one.call, notes.refused(f"{verdict.why[:1].upper()}{verdict.why[1:]}."))
+                return
+            edited = msgspec.structs.replace(one.call, arguments=verdict.arguments)
+            checked = self._kit.arguments_of(edited)
+            if isinstance(checked, str):
+                self._refuse(one.call, f"A person changed the arguments, and they do not fit. {checked}")
+                return
+            assert isinstance(checked.value, Mapping)
+            one = replace(one, arguments=checked.value)
+        while asks := await self._call(one):
+            if asks.ticket.call_id not in self._ctx.state.ticket_of_call:
+                await self._ctx.open_tickets(asks.ticket)
+            await self._ctx.decided(asks.ticket.call_id)
+
+    def _settled(self, one: Ready, ticket: Ticket) -> Verdict:
+        decision, value = ticket.decision or EXPIRED, ticket.value
+        verdict = settle(self._policy, one.tool, dict(one.arguments), decision, value, ticket.message)
+        self._policy = self._policy.remembering(*verdict.remembered)
+        return verdict
+
+    def _answered_by_client(self, one: Ready, ticket: Ticket) -> None:
+        ctx, call_id = self._ctx, one.call.call_id
+        if ticket.decision not in ("answered", "approved"):
+            self._refuse(one.call, f"The client did not call it ({ticket.decision}). {ticket.message}".strip())
+            return
+        ctx.note(self._started(one, ctx.key_of(call_id)), e.ToolFinished(call_id=call_id, ok=True, result=ticket.value))
+
+    def _started(self, one: Ready, key: str) -> e.ToolStarted:
+        state, call_id = self._ctx.state, one.call.call_id
+        before = state.calls.get(call_id)
+        return e.ToolStarted(
+            call_id=call_id,
+            tool=one.tool.name,
+            arguments=dict(one.arguments),
+            effect=one.tool.effect,
+            key=key,
+            try_=before.try_ + 1 if before else 1,
+            turn=state.turn or None,
+        )
+
+    async def _call(self, one: Ready) -> Asks | None:
+        ctx, call_id = self._ctx, one.call.call_id
+        known = ctx.state.calls.get(call_id) or ctx.past.call(call_id)
+        if known and not await self._may_call_again(one, known):
+            return None
+        if self._alarm.rung:
+            self._give_up(one, known)
+            return None
+        async with ctx.entered(call_id):
+            started = self._started(one, known.key if known and known.key else ctx.key_of(call_id))
+            ctx.note(started)
+            if one.tool.effect is Effect.WRITE:
+                await ctx.sync()
+            result = await invoke(ctx, one.tool, ctx.state.calls[call_id], self._alarm)
+            if isinstance(result, Asks):
+                return result
+            ctx.note(result)
+            return None
+
+    def _give_up(self, one: Ready, known: Call | None) -> None:
+        if known and one.call.call_id in self._ctx.state.open_calls:
+            error = Failure(kind="timeout", message=OVER)
+            self._ctx.note(e.ToolFinished(call_id=one.call.call_id, ok=False, error=error))
+        else:
+            self._refuse(one.call, OVER)
+
+    # After a crash
+
+    async def _may_call_again(self, one: Ready, known: Call) -> bool:
+        """Whether a call that was interrupted is made again. If not, its result is recorded."""
+        interrupted = not known.finished or known.unknown
+        if not interrupted or one.tool.effect is not Effect.WRITE:
+            return True  # a failure of the past is tried again
+        lost = f"{known.call_id}?lost{known.try_}"
+        if lost in self._ctx.state.ticket_of_call:
+            return await self._person_decides(one, lost)
+        if known.asks and not known.finished:
+            return True
+        if one.tool.check:
+            finished = await decide_interrupted(known.call_id, known.key, one.tool.check)
+            return finished is None or self._record(one, known, finished)
+        match self._agent.on_unknown:
+            case "retry":
+                return True
+            case "ask":
+                title = f"{one.tool.name} was interrupted, and nobody knows whether it took effect. Call it again?"
+                self._begin_here(one, known)
+                ticket = self._ctx.ticket(
+                    lost,
+                    Waits.APPROVAL,
+                    title,
+                    tool=one.tool.name,
+                    arguments=dict(one.arguments),
+                    expires_in=ASK_FOR_SECONDS,
+                )
+                await self._ctx.open_tickets(ticket)
+                return await self._person_decides(one, lost)
+            case "tell" | "fail":
+                return self._record(one, known, _unknown(one, known))
+
+    async def _person_decides(self, one: Ready, lost: str) -> bool:
+        ticket = await self._ctx.decided(lost)
+        call_id = one.call.call_id
+        if ticket.decision == "approved":
+            return True
+        known = self._ctx.state.calls[call_id]
+        if ticket.decision == "answered":
+            return self._record(one, known, e.ToolFinished(call_id=call_id, ok=True, result=ticket.value, checked=True))
+        return self._record(one, known, _unknown(one, known))
+
+    def _begin_here(self, one: Ready, known: Call) -> None:
+        """A call that was interrupted in the past is in this run's journal too."""
+        if one.call.call_id not in self._ctx.state.calls:
+            self._ctx.note(self._started(one, known.key))
+
+    def _record(self, one: Ready, known: Call, finished: e.ToolFinished) -> bool:
+        self._begin_here(one, known)
+        self._ctx.note(finished)
+        return False
+
+
+def _unknown(one: Ready, known: Call) -> e.ToolFinished:
+    error = Failure(kind="unknown", message=notes.unknown(one.tool.name))
+    return e.ToolFinished(call_id=known.call_id, ok=False, unknown=True, error=error)
+
+
+def shown(name: str) -> str:
+    """A name that a model made up, at a length that can be shown."""
+    return repr(name if len(name) <= LONGEST_SHOWN else f"{name[:LONGEST_SHOWN]}…")
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
+    return (", ".join(names[:MOST_LISTED]) or "none") + more
+
+
+def _remembering(ctx: RunContext, kit: Kit, policy: Policy) -> Policy:
+    """What people said for the rest of the run, in the order in which they were asked."""
+    by_name = {tool.name: tool for tool in kit.tools.values()}
+    for ticket in ctx.state.tickets.values():
+        tool = by_name.get(ticket.tool)
+        if tool and ticket.kind is Waits.APPROVAL and ticket.decision:
+            said = settle(policy, tool, ticket.arguments, ticket.decision, ticket.value, ticket.message)
+            policy = policy.remembering(*said.remembered)
+    return policy

@@ -1,0 +1,107 @@
+"""What an agent's model is given to read: how it was opened, the branch, and what the run has said and heard."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import msgspec
+
+from retinue.core.messages import Message, Text, ToolResult
+from retinue.core.notes import as_text, shortened
+from retinue.core.run import RunState
+from retinue.core.thread import characters
+from retinue.engine.context import RunContext
+from retinue.engine.prompt import Prompt
+from retinue.ports.models import Takes
+
+KEPT_OF_A_RESULT = 2_000
+"""Characters of a result that was moved out of the prompt."""
+
+
+class LocalPrompt:
+    """Messages of a run, made once and added to: a long run must not read itself again at each turn."""
+
+    def __init__(self, ctx: RunContext, head: Prompt, takes: Takes) -> None:
+        self._ctx, self._takes = ctx, takes
+        self._head = tuple(head.messages)
+        self.files: dict[str, bytes] = dict(head.files)
+        self._opened: dict[str, Message] = {}
+        self._shown: list[Message] = []
+        self._taken = 0
+        self._view = _view_of(ctx.state)
+        self._characters = characters(self._head)
+
+    async def prepare(self) -> None:
+        """Open the files of new messages, so that `messages` needs no more than memory."""
+        state = self._ctx.state
+        for message in (*state.transcript[self._taken :], *state.next_messages(())):
+            for part in message.parts:
+                if isinstance(part, ToolResult) and part.files and part.call_id not in self._opened:
+                    await self._open(part)
+
+    async def _open(self, result: ToolResult) -> None:
+        """What a call gave besides text follows its result, as a person would show it."""
+        call = self._ctx.state.calls.get(result.call_id)
+        prompt = Prompt(
+            [Message(role="user", parts=(Text(text=_belongs(result, call.tool if call else "")), *result.files))]
+        )
+        opened = await self._ctx.opened(prompt, self._takes)
+        self._opened[result.call_id] = opened.messages[0]
+        self.files |= opened.files
+
+    def messages(self, notes: tuple[str, ...] = ()) -> tuple[Message, ...]:
+        """All that the next turn is given, with what it adds itself."""
+        self._take_new()
+        return (*self._head, *self._shown, *self._as_shown(self._ctx.state.next_messages(notes)))
+
+    def count(self, messages: Sequence[Message]) -> int:
+        """How many characters these are; of what was there before, it is known."""
+        known = len(self._head) + len(self._shown)
+        return self._characters + characters(messages[known:])
+
+    def _take_new(self) -> None:
+        """What has come to the transcript since; all of it anew when the history was shortened."""
+        state = self._ctx.state
+        if self._view != (view := _view_of(state)):
+            self._view, self._taken, self._shown = view, state.summarised, self._beginning()
+            self._characters = characters(self._head) + characters(self._shown)
+        new = self._as_shown(state.transcript[self._taken :])
+        self._shown += new
+        self._characters += characters(new)
+        self._taken = len(state.transcript)
+
+    def _beginning(self) -> list[Message]:
+        """The first thing that was said, and what stands for all that a summary replaces."""
+        state = self._ctx.state
+        if not state.summarised:
+            return []
+        first = [message for message in state.transcript[:1] if message.role == "user"]
+        return [*first, Message(role="user", parts=(Text(text=f"What happened so far, in short:\n{state.summary}"),))]
+
+    def _as_shown(self, messages: Sequence[Message]) -> list[Message]:
+        shown: list[Message] = []
+        for message in messages:
+            if message.role != "tool":
+                shown.append(message)
+                continue
+            results = [part for part in message.parts if isinstance(part, ToolResult)]
+            shown.append(replace(message, parts=tuple(self._result(result) for result in results)))
+            shown += [self._opened[result.call_id] for result in results if result.call_id in self._opened]
+        return shown
+
+    def _result(self, result: ToolResult) -> ToolResult:
+        if result.call_id not in self._ctx.state.moved:
+            return msgspec.structs.replace(result, files=())
+        kept = shortened(as_text(result.result), KEPT_OF_A_RESULT)
+        reference = f'{kept}\n[read_result(call_id="{result.call_id}") gives the whole of it]'
+        return msgspec.structs.replace(result, result=reference, files=())
+
+
+def _view_of(state: RunState) -> tuple[int, int]:
+    return state.summarised, len(state.moved)
+
+
+def _belongs(result: ToolResult, tool: str) -> str:
+    names = ", ".join(file.name or file.media_type for file in result.files)
+    return f"[{tool or result.call_id} gave: {names}]"

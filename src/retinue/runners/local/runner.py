@@ -1,0 +1,175 @@
+"""Runs agents with our own loop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from retinue.core.agent import LOCAL, AgentCode, AgentDefinition
+from retinue.core.compaction import CompactionConfig
+from retinue.core.digest import digest_of
+from retinue.core.outcome import Durability, Outcome
+from retinue.core.policy import Policy, Rule
+from retinue.core.routing import AUTO, INHERIT, RoutingConfig
+from retinue.core.target import Target
+from retinue.engine.context import RunContext
+from retinue.engine.description import Capabilities, Description
+from retinue.errors import BadInput, WrongInput
+from retinue.ports.definitions import Definitions
+from retinue.ports.models import Model, Models
+from retinue.ports.tools import Tool, Toolbox, Tools
+from retinue.runners.local import reader
+from retinue.runners.local.calls import Calls
+from retinue.runners.local.client import client_tools
+from retinue.runners.local.compaction import Compaction
+from retinue.runners.local.kit import Kit
+from retinue.runners.local.loop import Loop
+from retinue.runners.local.opening import opened, warn
+from retinue.runners.local.prompt import LocalPrompt
+from retinue.runners.local.reader import ResultReader
+from retinue.runners.local.routing import route
+from retinue.runners.local.turn import Given, Turns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalConfig:
+    """What the settings say of agents."""
+
+    model: str = "test"
+    """Who answers where an agent names nobody."""
+    policy: tuple[Rule, ...] = ()
+    routing: RoutingConfig | None = None
+    compaction: CompactionConfig = field(default_factory=CompactionConfig)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """An agent of this process, and what is made of it once."""
+
+    definition: AgentDefinition
+    code: AgentCode
+    description: Description
+
+
+class LocalRunner:
+    """Runs `agent:NAME` for agents on the platform `local`."""
+
+    platform = LOCAL
+    capabilities = Capabilities(
+        durability=Durability.EFFECTS,
+        continues=True,
+        steer=True,
+        tickets=True,
+        client_tools=True,
+        files=True,
+        keeps_time=True,
+    )
+
+    def __init__(self, definitions: Definitions, tools: Tools, models: Models, config: LocalConfig) -> None:
+        self._definitions, self._tools, self._models, self._config = definitions, tools, models, config
+        self._known: dict[str, _Known] = {}
+        self._kits: dict[str, tuple[Toolbox, Kit]] = {}
+
+    # What it is
+
+    def describe(self, target: Target) -> Description:
+        return self._find(target).description
+
+    def _find(self, target: Target) -> _Known:
+        definition = self._definitions.agent(target.name)
+        known = self._known.get(target.name)
+        if known is None or known.definition is not definition:
+            code = self._definitions.code(target.name)
+            known = self._known[target.name] = _Known(definition, code, self._describe(target, definition, code))
+        self._resolve(definition, definition.model or self._config.model)
+        return known
+
+    def _describe(self, target: Target, agent: AgentDefinition, code: AgentCode) -> Description:
+        digest = digest_of(code.digests) if code.digests else ""
+        requires = {"platform": LOCAL, "agent": agent.name}
+        if agent.on_change == "wait":
+            requires["code"] = digest_of([agent.digest, digest])
+        input = code.input_of(agent)
+
+        def accept(given: object) -> object:
+            checked = input.check(given)
+            if not checked.fits:
+                raise WrongInput(target=str(target), problem=str(checked))
+            return checked.value
+
+        return Description(
+            definition={**agent.to_json(), "code": digest},
+            requires=requires,
+            code=digest,
+            max_minutes=agent.limits.max_minutes,
+            max_cost_usd=agent.limits.max_cost_usd,
+            on_change=agent.on_change,
+            durability=agent.durability,
+            accept=accept,
+        )
+
+    def can_load(self, requires: Mapping[str, object]) -> bool:
+        try:
+            described = self.describe(Target("agent", str(requires.get("agent"))))
+        except BadInput:
+            return False
+        return described.requires == requires
+
+    # Running
+
+    async def run(self, ctx: RunContext) -> Outcome:
+        known = self._find(Target.parse(ctx.run.target))
+        agent = known.definition
+        if ctx.definition is not known.description.definition:  # it began with another one
+            agent = AgentDefinition.from_json(ctx.definition)
+        async with self._tools.open(agent, known.code, ctx.run) as box:
+            loop = await self._loop(ctx, agent, known.code, box)
+            return await loop.run()
+
+    async def cancel(self, ctx: RunContext) -> None:
+        """What its tools hold is closed when the code is left."""
+
+    async def _loop(self, ctx: RunContext, agent: AgentDefinition, code: AgentCode, box: Toolbox) -> Loop:
+        warn(ctx, "tools", box.problems)
+        model = await self._model(ctx, agent)
+        kit = self._kit(ctx, agent, code, box)
+        instructions, head = await opened(ctx, agent, model, box.briefing)
+        given = Given(instructions=instructions, tools=kit.specs, settings=agent.settings)
+        prompt = LocalPrompt(ctx, head, model.takes)
+        return Loop(
+            ctx,
+            agent,
+            given,
+            Turns(ctx, agent, model, prompt),
+            Calls(ctx, agent, kit, Policy.of(agent.policy, self._config.policy), ctx.time_is_up),
+            Compaction(ctx, model, self._config.compaction),
+        )
+
+    async def _model(self, ctx: RunContext, agent: AgentDefinition) -> Model:
+        name, default = agent.model or self._config.model, self._config.model
+        if name == AUTO:
+            name = await route(ctx, agent, self._models, self._config.routing, default)
+        return self._resolve(agent, default if name == INHERIT else name)
+
+    def _resolve(self, agent: AgentDefinition, name: str) -> Model:
+        """Raises what stands against asking that model before anything is stored."""
+        if name in (AUTO, INHERIT):
+            name = self._config.model
+        return self._models.resolve(name, fallback=agent.fallback_models, patience=agent.retry)
+
+    def _kit(self, ctx: RunContext, agent: AgentDefinition, code: AgentCode, box: Toolbox) -> Kit:
+        if ctx.client_tools:
+            kit = Kit.of(agent, code, self._with_those_of_client(ctx, box.tools))
+        elif (made := self._kits.get(agent.digest)) and made[0] is box:
+            kit = made[1]
+        else:
+            kit = Kit.of(agent, code, box.tools)
+            self._kits[agent.digest] = box, kit
+        return kit.and_one(ResultReader(ctx.state), reader.schema())
+
+    def _with_those_of_client(self, ctx: RunContext, tools: Sequence[Tool]) -> list[Tool]:
+        taken = {tool.name for tool in tools}
+        theirs = client_tools(ctx.client_tools)
+        clashes = [tool.name for tool in theirs if tool.name in taken]
+        warn(ctx, "tools", [f"the agent has a tool {name} of its own: the client's is left out" for name in clashes])
+        return [*tools, *(tool for tool in theirs if tool.name not in taken)]

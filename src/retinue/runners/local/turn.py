@@ -1,0 +1,164 @@
+"""One turn: what the model is asked, what it may cost, and how its answer is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from retinue.core import events as e
+from retinue.core.agent import AgentDefinition
+from retinue.core.loop import Recover
+from retinue.core.messages import AnyPart, ToolCall
+from retinue.core.outcome import Failure, Outcome, Reason, Status, Usage
+from retinue.core.run import interruption
+from retinue.engine.alarm import Alarm, Rung, time_limit
+from retinue.engine.context import RunContext
+from retinue.errors import ModelError
+from retinue.ports.models import Model, ModelRequest, ModelSettings, ToolSpec
+from retinue.runners.ask import ask, settled
+from retinue.runners.local.prompt import LocalPrompt
+
+LONGEST_NAME, LONGEST_CALL_ID = 200, 200  # what is longer is no name, and would stand in every prompt from then on
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a model is given beside messages: tools by the names that it takes, settings, instructions."""
+
+    instructions: str
+    tools: Mapping[str, ToolSpec]
+    """By the name as people write it."""
+    settings: Mapping[str, object]
+
+    def only(self, name: str) -> Given:
+        return replace(self, tools={name: self.tools[name]} if name in self.tools else {})
+
+    def without(self, name: str) -> Given:
+        return replace(self, tools={other: spec for other, spec in self.tools.items() if other != name})
+
+
+class Turns:
+    """Asks the model of a run, turn by turn."""
+
+    def __init__(self, ctx: RunContext, agent: AgentDefinition, model: Model, prompt: LocalPrompt) -> None:
+        self._ctx, self._agent, self._model, self._prompt = ctx, agent, model, prompt
+        self._ids = {call.call_id for message in ctx.state.transcript for call in _calls(message.parts)}
+
+    async def take(
+        self, given: Given, notes: tuple[str, ...], warnings: tuple[e.Warned, ...], alarm: Alarm, *, grace: bool = False
+    ) -> Recover | Outcome | None:
+        """Ask, and record the answer. What else may come of it: a limit was hit, or the run has failed."""
+        ctx = self._ctx
+        await self._prompt.prepare()
+        at_most = self._model.at_most(self._request(given, notes)) if self._counts_money() else Usage()
+        if not await self._reserve(at_most, grace=grace):
+            return Recover(Reason.BUDGET, "max_cost_usd")
+        request = self._request(given, notes)  # with what was said while money was put aside
+        if not ctx.state.turn_open:
+            ctx.note(*warnings, self._started(given, notes, request))
+            await ctx.sync()
+        try:
+            with alarm.interrupting(), time_limit(ctx.clock, self._agent.limits.turn_timeout):
+                responded = await ask(ctx, self._model, request)
+        except Rung:
+            self._interrupted("the time was over")
+            return None
+        except TimeoutError:
+            self._interrupted("the turn took too long")
+            return Recover(Reason.TIMEOUT, "turn_timeout")
+        except ModelError as error:
+            return self._failed(error)
+        responded = self._taken(responded)
+        ctx.note(responded, *([settled(at_most, responded.usage)] if ctx.run.purse_limit is not None else []))
+        return None
+
+    def _request(self, given: Given, notes: tuple[str, ...]) -> ModelRequest:
+        ctx = self._ctx
+        messages = self._prompt.messages() if ctx.state.turn_open else self._prompt.messages(notes)
+        return ModelRequest(
+            messages=messages,
+            instructions=given.instructions or None,
+            tools=tuple(given.tools.values()),
+            settings=settings_of(given.settings, self._agent.limits.idle_timeout),
+            files=self._prompt.files,
+            deadline=self._deadline(),
+        )
+
+    def _deadline(self) -> int | None:
+        now, limits = self._ctx.clock.now_ms(), self._agent.limits
+        ends = [now + int(limits.turn_timeout * 1000)]
+        if self._ctx.state.recovery:
+            ends.append(now + int(limits.grace_seconds * 1000))
+        elif (deadline := self._ctx.deadline) is not None:
+            ends.append(deadline)
+        return min(ends)
+
+    def _started(self, given: Given, notes: tuple[str, ...], request: ModelRequest) -> e.TurnStarted:
+        state = self._ctx.state
+        return e.TurnStarted(
+            turn=state.turn + 1,
+            model=self._model.name,
+            notes=notes,
+            messages=len(request.messages),
+            characters=self._prompt.count(request.messages),
+            tools=None if state.tools == (names := tuple(given.tools)) else names,
+            settings=None if state.settings == given.settings else dict(given.settings),
+            instructions=None if state.instructions == given.instructions else given.instructions,
+        )
+
+    # Money
+
+    def _counts_money(self) -> bool:
+        return self._ctx.run.purse_limit is not None or self._agent.limits.max_cost_usd is not None
+
+    async def _reserve(self, at_most: Usage, *, grace: bool) -> bool:
+        """Put aside what the call may cost, and leave as much for a grace turn."""
+        keep = 0.0 if grace else at_most.cost_usd
+        limit = self._agent.limits.max_cost_usd
+        if limit is not None and self._ctx.state.usage.cost_usd + at_most.cost_usd + keep > limit:
+            return False
+        return await self._ctx.reserve(at_most.cost_usd, keep=keep)
+
+    # Answers
+
+    def _interrupted(self, cause: str) -> None:
+        said = self._ctx.speech.said()
+        text, thinking = (said.text(), said.text("thinking")) if said else ("", "")
+        self._ctx.note(interruption(self._ctx.state, cause, text, thinking))
+
+    def _failed(self, error: ModelError) -> Recover | Outcome:
+        """A model that would have been asked again, had there been time, has run into the deadline."""
+        self._interrupted(str(error))
+        if error.too_late:
+            return Recover(Reason.TIMEOUT, str(error))
+        failure = Failure(kind=type(error).__name__, message=str(error))
+        partial = self._ctx.state.said or None
+        return Outcome(status=Status.FAILED, reason=Reason.PROVIDER_ERROR, error=failure, partial=partial)
+
+    def _taken(self, responded: e.ModelResponded) -> e.ModelResponded:
+        """The answer with an id for each call that is the run's alone, and names of a length that can be shown."""
+        if not (calls := _calls(responded.parts)):
+            return responded
+        own = iter([self._own(call, responded.turn, n) for n, call in enumerate(calls)])
+        parts: tuple[AnyPart, ...] = tuple(
+            next(own) if isinstance(part, ToolCall) else part for part in responded.parts
+        )
+        return replace(responded, parts=parts)
+
+    def _own(self, call: ToolCall, turn: int, place: int) -> ToolCall:
+        call_id = call.call_id
+        if not call_id.strip() or len(call_id) > LONGEST_CALL_ID or "?" in call_id or call_id in self._ids:
+            call_id = f"{self._ctx.run.id}#{turn}-{place}"
+        self._ids.add(call_id)
+        return msgspec.structs.replace(call, call_id=call_id, tool=call.tool[:LONGEST_NAME])
+
+
+def _calls(parts: Sequence[AnyPart]) -> list[ToolCall]:
+    return [part for part in parts if isinstance(part, ToolCall)]
+
+
+def settings_of(said: Mapping[str, object], idle_timeout: float) -> ModelSettings:
+    """Settings as an agent declares them."""
+    return msgspec.convert({"timeout": idle_timeout, **said}, ModelSettings)
