@@ -21,6 +21,7 @@ from retinue.core.routing import RoutingConfig
 from retinue.files.config import FilesConfig
 from retinue.models.config import ModelsConfig
 from retinue.project.load import Project, is_project, load_project, load_settings
+from retinue.tools.builtin.catalog import NAMES
 
 __all__ = ["ServerSettings", "Settings", "TheProject", "WorkerSettings", "is_project", "read_project", "read_settings"]
 
@@ -81,7 +82,7 @@ def read_project(
     *,
     arguments: Mapping[str, object] | None = None,
     variables: MutableMapping[str, str] | None = None,
-    builtin: Collection[str] = (),
+    builtin: Collection[str] = NAMES,
 ) -> TheProject:
     """All that a folder declares, the current one unless named. Its tools are loaded, which runs their files."""
     installed = (point.name for point in entry_points(group=RUNNERS))

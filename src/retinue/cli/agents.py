@@ -16,6 +16,7 @@ from retinue.cli.options import Json, commands, examples
 from retinue.cli.show import clean, facts, one_line, plural, print_json, say, table
 from retinue.core.agent import AgentDefinition
 from retinue.core.declared import Problem, dotted
+from retinue.core.tool import servers_meant
 from retinue.errors import BadInput
 from retinue.settings import TheProject, is_project, read_project
 
@@ -102,14 +103,7 @@ def _limits(agent: AgentDefinition) -> str:
 
 def _servers(project: TheProject, agent: AgentDefinition) -> list[str]:
     """The servers whose tools it may use. Which these are is known when they are connected to."""
-    patterns = agent.tools if agent.tools is not None else ("*",)
-    all_of_them = not {"*", "mcp:*"}.isdisjoint(patterns)
-    shared = [
-        name
-        for name in project.mcp_servers
-        if all_of_them or any(pattern.startswith(f"mcp:{name}/") for pattern in patterns)
-    ]
-    return sorted({*shared, *agent.mcp_servers})
+    return sorted({*servers_meant(agent.tools, project.mcp_servers), *agent.mcp_servers})
 
 
 @app.command(epilog=examples("retinue agents check", "retinue agents check --json"))

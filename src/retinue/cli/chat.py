@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 import typer
 
-from retinue.cli.database import find_code_here
 from retinue.cli.options import Db, examples, single
 from retinue.cli.show import say
 from retinue.cli.talk import Talk
@@ -37,7 +36,6 @@ def chat(
 
     In it: /fork, /retry, /tree, /model, /help; Ctrl-D ends it.
     """
-    find_code_here()
     with Talk(db, target, thread, owner) as talk:
         return _lines(talk) if not sys.stdin.isatty() else _prompts(talk)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, redirect_stdout
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,13 +15,17 @@ import msgspec
 from retinue.app import Retinue, default_url, look_at
 from retinue.core.declared import dotted
 from retinue.errors import BadInput, BadSettings
-from retinue.settings import Settings, read_settings
+from retinue.settings import Settings, TheProject, is_project, read_project, read_settings
 
 
 @asynccontextmanager
-async def opened(db: str | None, *, create: bool = False, **options: Any) -> AsyncIterator[Retinue]:
-    """The app on a database, without a worker. Only who stores something makes a database where there is none."""
+async def opened(db: str | None, *, create: bool = False, code: bool = False, **options: Any) -> AsyncIterator[Retinue]:
+    """The app on a database, without a worker. Only who stores something makes a database where there is none; with
+    `code`, the agents and functions of this folder are there."""
     settings = settings_here()
+    if code:
+        find_code_here()
+        options["project"] = project_here()
     url = url_of(db)
     if not create and (await look_at(url))[0] is None:
         raise BadInput(
@@ -40,6 +45,20 @@ def settings_here() -> Settings:
         if not problem.warning:
             raise BadSettings(where=f"{problem.place}: {dotted(problem.key)}".strip(": "), problem=problem.text)
     return settings
+
+
+def project_here() -> TheProject | None:
+    """The project in this folder, if it is one. Its mistakes are told, and keep only those from running who have them.
+
+    What its tools print while they are loaded is not what was asked for.
+    """
+    if not is_project(Path()):
+        return None
+    with redirect_stdout(sys.stderr):
+        project = read_project()
+    if errors := sum(not problem.warning for problem in project.problems):
+        print(f"warning: {errors} mistakes in this project; `retinue agents check` tells them", file=sys.stderr)
+    return project
 
 
 def url_of(db: str | None) -> str:

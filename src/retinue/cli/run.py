@@ -10,7 +10,7 @@ import typer
 
 from retinue.app import Retinue, RunOptions
 from retinue.cli.attend import attend
-from retinue.cli.database import find_code_here, one_input, opened
+from retinue.cli.database import one_input, opened
 from retinue.cli.options import Db, Detach, Json, examples, single
 from retinue.cli.show import aside
 from retinue.service import OnBusy, parts_of
@@ -63,10 +63,9 @@ def run(
     for long is left to `retinue worker`, and the exit code is 3. Ctrl-C cancels it; a second one leaves it at once.
     """
     value = one_input(sys.stdin.read() if text == "-" else text, input_json)
-    find_code_here()
 
     async def go() -> int:
-        async with opened(db, create=True) as app:
+        async with opened(db, create=True, code=True) as app:
             options = RunOptions(
                 idempotency_key=key, owner=owner, priority=priority, max_minutes=max_minutes, max_cost_usd=max_cost
             )

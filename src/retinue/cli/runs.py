@@ -14,7 +14,7 @@ from rich.text import Text
 
 from retinue.app import Retinue
 from retinue.cli.attend import attend, report
-from retinue.cli.database import command, find_code_here, opened
+from retinue.cli.database import command, opened
 from retinue.cli.live import viewing
 from retinue.cli.options import After, Db, Detach, Json, Message, RunId, Tree, commands, examples
 from retinue.cli.show import (
@@ -281,13 +281,12 @@ def retry(
     as_json: Json = False,
 ) -> int:
     """Run it again, as a new run that reuses what had succeeded and goes on at the failure."""
-    find_code_here()
 
     async def go(app: Retinue, row: RunRow) -> int:
         new = await app.service.retry(row.id, fresh=fresh)
         return await attend(app, new, as_json=as_json, db=db, detach=detach)
 
-    return _on_run(run, db, go)
+    return _on_run(run, db, go, code=True)
 
 
 @app.command(epilog=examples("retinue runs fork 3f8k2 --at 7"))
@@ -299,13 +298,12 @@ def fork(
     as_json: Json = False,
 ) -> int:
     """Run it as a new run whose past is what this one had recorded up to an event."""
-    find_code_here()
 
     async def go(app: Retinue, row: RunRow) -> int:
         new = await app.service.fork(row.id, seq)
         return await attend(app, new, as_json=as_json, db=db, detach=detach)
 
-    return _on_run(run, db, go)
+    return _on_run(run, db, go, code=True)
 
 
 @app.command(epilog=examples("retinue runs explain 3f8k2"))
@@ -399,11 +397,11 @@ async def _write(document: dict[str, object], output: Path | None, *, as_json: b
 Do = Callable[[Retinue, RunRow], Awaitable[int | None]]
 
 
-def _on_run(text: str, db: str | None, do: Do) -> int:
-    """Find the run that is meant and do something with it."""
+def _on_run(text: str, db: str | None, do: Do, *, code: bool = False) -> int:
+    """Find the run that is meant and do something with it; with `code`, what runs here can be run."""
 
     async def go() -> int:
-        async with opened(db) as app:
+        async with opened(db, code=code) as app:
             return await do(app, await app.service.named(text)) or 0
 
     return asyncio.run(go())

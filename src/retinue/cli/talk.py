@@ -82,7 +82,7 @@ class Talk:
                 raise KeyboardInterrupt from None
 
     async def _open(self) -> None:
-        self._app: Retinue = await self._stack.enter_async_context(opened(self._db, create=True))
+        self._app: Retinue = await self._stack.enter_async_context(opened(self._db, create=True, code=True))
         if self._wanted:
             thread = await self._app.service.threads.named(self._wanted)
             self._thread_id, self._owner = thread.id, thread.owner

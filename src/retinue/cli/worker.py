@@ -10,7 +10,7 @@ import typer
 
 from retinue.app import Retinue
 from retinue.cli.attend import on_signal
-from retinue.cli.database import find_code_here, opened, public, settings_here, url_of
+from retinue.cli.database import opened, public, settings_here, url_of
 from retinue.cli.options import Db, examples, single
 from retinue.cli.show import plural
 
@@ -32,12 +32,13 @@ def worker(
     The first signal drains: nothing more is begun, and each run is left for another worker when its steps that are
     under way have ended. The second one leaves all at once. Nothing is lost either way.
     """
-    find_code_here()
 
     async def go() -> None:
         settings = settings_here().worker
         at_once, of_one = concurrency or settings.concurrency, owner_limit or settings.owner_limit
-        async with opened(db, create=True, concurrency=at_once, owner_limit=of_one, lease=settings.lease) as app:
+        async with opened(
+            db, create=True, code=True, concurrency=at_once, owner_limit=of_one, lease=settings.lease
+        ) as app:
             await _work(app, f"{public(url_of(db))}, {at_once} at once")
 
     asyncio.run(go())

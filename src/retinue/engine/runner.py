@@ -41,7 +41,13 @@ class Runners:
         self.by_platform[runner.platform] = runner
 
     def of(self, target: Target) -> Runner:
-        platform = PLATFORM_OF.get(target.kind) or self.platform_of_agent(target.name)
+        return self._on(PLATFORM_OF.get(target.kind) or self.platform_of_agent(target.name), target)
+
+    def of_stored(self, target: Target, definition: Mapping[str, object]) -> Runner:
+        """The runner of a target as it was when it was stored; it need not be declared here."""
+        return self._on(PLATFORM_OF.get(target.kind) or str(definition.get("platform", LOCAL)), target)
+
+    def _on(self, platform: str, target: Target) -> Runner:
         if platform not in self.by_platform:
             raise UnknownTarget(target=target, problem=f"no runner for the platform {platform} is installed.")
         return self.by_platform[platform]

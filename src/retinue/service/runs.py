@@ -217,7 +217,9 @@ class Service:
     async def steer(self, run_id: str, text: str, *, by: str = "") -> None:
         """Give a run a hint, for its next turn."""
         row = await self.run(run_id)
-        runner = self._services.runners.of(Target.parse(row.target))
+        stored = await self._store.definition(row.definition) if row.definition else None
+        definition = msgspec.json.decode(stored, type=dict[str, object]) if stored else {}
+        runner = self._services.runners.of_stored(Target.parse(row.target), definition)
         if not runner.capabilities.steer:
             raise NotSupported(target=row.target, platform=runner.platform, ability="be steered")
         await self._say(run_id, "steer", {"text": text, "by": by})
