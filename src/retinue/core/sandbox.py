@@ -243,6 +243,7 @@ class Compiled:
             tree = _environment().parse(text)
             _refuse(tree)
             self._needs = tuple(_free(tree))
+            self.names = frozenset(find_undeclared_variables(tree)) - {"range"}
             lone = _lone(tree)
             self._is_expression = lone is not None
             self._template = _compile(_assigning(lone) if lone else tree)

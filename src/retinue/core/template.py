@@ -26,6 +26,10 @@ class Template(Protocol):
         One that it asks about with `is defined`, or has a `default` for, is not among them.
         """
 
+    @property
+    def names(self) -> frozenset[str]:
+        """All names that it speaks of, also those that it can do without."""
+
     def missing(self, values: Mapping[str, object]) -> tuple[str, ...]:
         """What it needs that is not among the values: names, and keys inside them like `city.zip`."""
 
@@ -42,6 +46,7 @@ class PlainText:
 
     text: str
     mentions: Mapping[str, int] = field(default_factory=dict)
+    names: frozenset[str] = frozenset()
 
     def missing(self, values: Mapping[str, object]) -> tuple[str, ...]:
         return ()

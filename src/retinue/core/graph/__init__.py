@@ -1,0 +1,1 @@
+"""Graphs of targets: as they are declared, what follows from their shape, and what is to be done next. Pure."""

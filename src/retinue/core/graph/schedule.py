@@ -1,0 +1,452 @@
+"""What a graph does next. Pure: it is told what ended, and says what is to be started, asked, skipped and stopped.
+
+A graph that is resumed is told again what its journal says, in the order of the journal, and comes to where it was.
+Each call does work in proportion to what changed, not to the size of the graph.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+
+from retinue.core.graph.actions import Action, Answered, AskPerson, Ended, Recorded, Skip, Start, Stop
+from retinue.core.graph.call import NodeCall
+from retinue.core.graph.definition import GraphDefinition, OnError
+from retinue.core.graph.shape import Shape, Trigger, regions_of, shape_of
+from retinue.core.graph.spawning import spawned_nodes, with_more
+from retinue.core.graph.state import NodeState, Phase
+from retinue.core.graph.values import Values
+from retinue.core.outcome import Failure, Reason, Status
+from retinue.errors import BadInput
+
+
+@dataclass
+class Schedule:
+    """A graph that runs. `only` are the nodes of a graph that is started in its middle."""
+
+    graph: GraphDefinition
+    values: Values
+    recorded: Recorded = field(default_factory=Recorded)
+    only: frozenset[str] | None = None
+    nodes: dict[str, NodeState] = field(default_factory=dict, init=False)
+    shape: Shape = field(init=False)
+    stopped: NodeState | None = field(default=None, init=False)
+    unloaded: list[NodeState] = field(default_factory=list, init=False)
+    """Nodes that are over, and whose output somebody will ask for: it is to be put into `values` first."""
+
+    def __post_init__(self) -> None:
+        self._actions: list[Action] = []
+        self._over: deque[NodeState] = deque()
+        self._ready: list[tuple[tuple[int, int], int, str]] = []
+        self._delayed: list[tuple[int, str, NodeCall]] = []
+        self._put_off: set[NodeCall] = set()
+        self._asked: set[NodeCall] = set()
+        self._live = 0
+        self._spawned: dict[str, int] = {}
+        self._reshape()
+        if self.only is not None:
+            self._leave_out(self.only)
+        for state in list(self.nodes.values()):
+            if state.open_needs == 0 and state.phase is Phase.WAITING:
+                self._decide(state)
+
+    def _reshape(self) -> None:
+        """See how the nodes hang together, also those that were added."""
+        self.shape, _ = shape_of(self.graph.nodes)
+        self._regions = regions_of(self.graph, self.shape)
+        for name, place in self.shape.places.items():
+            if name not in self.nodes:
+                self.nodes[name] = NodeState(name, self.graph.nodes[name], place, open_needs=len(place.needs))
+            self.nodes[name].place = place
+        self._by_depth: list[tuple[int, str]] = [(place.depth, name) for name, place in self.shape.places.items()]
+        heapify(self._by_depth)
+        self.values.know(self.graph, self.shape, self.nodes)
+
+    def _leave_out(self, only: frozenset[str]) -> None:
+        """A graph that is started in its middle: what comes before is given, and all else does not run."""
+        for state in self.nodes.values():
+            if state.name not in only:
+                state.phase = Phase.COMPLETED if state.name in self.values.outputs else Phase.SKIPPED
+        for name in only:
+            state = self.nodes[name]
+            needs = [self.nodes[need] for need in state.place.needs]
+            state.open_needs = sum(not need.phase.over for need in needs)
+            state.won = sum(need.phase is Phase.COMPLETED for need in needs)
+
+    # From outside
+
+    @property
+    def done(self) -> bool:
+        """Nothing runs, waits or can begin any more."""
+        return not (self._live or self._asked or self._over or (not self.stopped and (self._ready or self._put_off)))
+
+    @property
+    def next_due(self) -> int | None:
+        """When something is to be tried again."""
+        return self._delayed[0][0] if self._put_off and not self.stopped else None
+
+    @property
+    def live(self) -> int:
+        return self._live
+
+    @property
+    def asking(self) -> bool:
+        return bool(self._asked)
+
+    def advance(self, now: int) -> list[Action]:
+        """What is to be done now. The outputs of `unloaded` nodes are there."""
+        self.unloaded.clear()
+        while self._over:
+            self._settle(self._over.popleft())
+        if not self.stopped:
+            self._try_again(now)
+            self._start_ready()
+        actions, self._actions = self._actions, []
+        return actions
+
+    def ended(self, ended: Ended) -> None:
+        """A run of a node has ended. One that nobody waits for any more changes nothing."""
+        state = self._waiting_for(ended.call)
+        if state is None:
+            return
+        del state.live[ended.call.item]
+        self._live -= 1
+        if ended.status is Status.COMPLETED:
+            state.run_ids[ended.call.item] = ended.run_id
+            self._one_over(state)
+        elif not (self.stopped or self._tries_again(state, ended)):
+            error = ended.error or Failure(kind=ended.reason.value, message=f"it ended as {ended.status.value}")
+            self._fail_one(state, ended.call.item, ended.reason, error)
+
+    def answered(self, answered: Answered) -> None:
+        """A person has decided, or the time for that is over."""
+        state = self._waiting_for(answered.call)
+        if state is None or answered.call not in self._asked:
+            return
+        self._asked.discard(answered.call)
+        state.live.clear()
+        denied = answered.decision not in ("answered", "approved")
+        if denied and (state.node.human is None or state.node.human.kind != "approve" or answered.decision != "denied"):
+            why = f"nobody answered ({answered.decision}{f': {answered.message}' if answered.message else ''})"
+            self._fail_one(state, None, Reason.REJECTED, Failure(kind=answered.decision, message=why))
+            return
+        if state.node.human and state.node.human.kind == "approve":
+            state.answer = {"approved": not denied, "message": answered.message}
+        else:
+            state.answer = answered.value
+        self._end(state, Phase.COMPLETED)
+
+    def _waiting_for(self, call: NodeCall) -> NodeState | None:
+        state = self.nodes.get(call.node)
+        return state if state and state.iteration == call.iteration and state.live.get(call.item) == call else None
+
+    # One run is over
+
+    def _tries_again(self, state: NodeState, ended: Ended) -> bool:
+        """After a failure: another try after a while, or the fallback."""
+        retry, call = state.node.retry, ended.call
+        most = retry.tries if retry else 1
+        if retry and call.try_ < most and ended.reason in retry.only:
+            chance = random.Random(str(call)).random()  # the same when the graph is resumed
+            due = ended.at + int(1000 * retry.delay_before(call.try_ + 1, chance))
+            state.live[call.item] = call.again()
+            self._put_off.add(call.again())
+            heappush(self._delayed, (due, str(call.again()), call.again()))
+            return True
+        if state.node.fallback and call.try_ <= most and ended.reason is not Reason.CANCELLED:
+            self._start(state, NodeCall(call.node, call.item, call.iteration, most + 1))
+            return True
+        return False
+
+    def _try_again(self, now: int) -> None:
+        while self._delayed and self._delayed[0][0] <= now and self._live < self._limit:
+            _, _, call = heappop(self._delayed)
+            if call in self._put_off:
+                self._put_off.discard(call)
+                self._start(self.nodes[call.node], call)
+
+    def _fail_one(self, state: NodeState, item: int | None, reason: Reason, error: Failure) -> None:
+        state.failed[item] = error
+        state.error, state.reason = state.error or error, state.reason or reason
+        if state.items is not None and self.policy_of(state) != "stop":
+            self._one_over(state)
+        else:
+            self._end(state, Phase.FAILED)
+
+    def _one_over(self, state: NodeState) -> None:
+        """One of its runs is over for good."""
+        if state.left == 0:
+            failed = bool(state.failed) and (state.items is None or self.policy_of(state) == "skip_dependents")
+            self._end(state, Phase.FAILED if failed else Phase.COMPLETED)
+        elif state.next_item < state.size:
+            self._queue(state)
+
+    def _end(self, state: NodeState, phase: Phase) -> None:
+        state.phase = phase
+        self._stop_runs_of(state)
+        if phase is Phase.FAILED and self.policy_of(state) == "stop" and not self.stopped:
+            self.stopped = state
+            for other in self.nodes.values():
+                self._stop_runs_of(other)
+        self._over.append(state)
+        if phase is Phase.COMPLETED and self.values.wants(state):
+            self.unloaded.append(state)
+
+    def _stop_runs_of(self, state: NodeState) -> None:
+        """What still runs for a node is not waited for any more."""
+        for call in state.live.values():
+            if call in self._asked:
+                self._asked.discard(call)
+                self._actions.append(Stop(call))
+            elif call in self._put_off:
+                self._put_off.discard(call)
+            else:
+                self._live -= 1
+                self._actions.append(Stop(call))
+        state.live.clear()
+
+    def policy_of(self, state: NodeState) -> OnError:
+        """What becomes of a failure. Where somebody waits for it, it stops nothing."""
+        if state.node.on_error is None and any(
+            trigger == Trigger(state.name, "failed")
+            for dependent in state.place.dependents
+            for trigger in self.nodes[dependent].place.triggers
+        ):
+            return "continue"
+        return self.graph.policy_of(state.node)
+
+    # A node is over
+
+    def _settle(self, state: NodeState) -> None:
+        """Tell those that wait for it; or begin a loop again."""
+        if self.stopped:
+            return
+        if state.phase is Phase.COMPLETED and not self._understood(state):
+            return
+        if state.node.again and state.phase is Phase.COMPLETED and self._is_to_be_repeated(state):
+            self._repeat(state)
+            return
+        for name in state.place.dependents:
+            if self.nodes[name].phase is Phase.WAITING:
+                self._tell(self.nodes[name], state)
+
+    def _understood(self, state: NodeState) -> bool:
+        """What a router chose, and what a node adds. If that makes no sense, the node has failed."""
+        try:
+            if state.node.choose:
+                state.chosen = self.values.chosen(state)
+            if state.node.spawn:
+                self._add(state)
+        except BadInput as error:
+            state.phase, state.reason = Phase.FAILED, Reason.INVALID
+            state.error = Failure(kind=type(error).__name__, message=str(error))
+            self._end(state, Phase.FAILED)
+            return False
+        return True
+
+    def _tell(self, state: NodeState, source: NodeState) -> None:
+        state.open_needs -= 1
+        if state.place.triggers:
+            state.won += any(self.values.happened(trigger, source) for trigger in state.place.triggers)
+        elif source.phase is Phase.COMPLETED:
+            state.won += 1
+        elif source.phase is Phase.FAILED and self.policy_of(source) == "skip_dependents":
+            state.barred = state.barred or source.name
+        elif source.phase is Phase.SKIPPED:
+            state.barred = state.barred or source.barred
+        enough = 1 if state.place.triggers else state.node.join
+        if state.open_needs == 0 or (enough and state.won >= enough):
+            self._decide(state)
+
+    def _decide(self, state: NodeState) -> None:
+        """Its needs are resolved: whether it runs."""
+        if state.key in self.recorded.skipped:
+            self._skip(state, "")
+            return
+        begun = (state.name, state.iteration) in self.recorded.begun
+        try:
+            why = "" if begun else self._against(state)
+            if not why:
+                self._leave_late_branches(state)
+                self._ready_now(state)
+                return
+        except BadInput as error:
+            self._fail_one(state, None, Reason.INVALID, Failure(kind=type(error).__name__, message=str(error)))
+            return
+        self._skip(state, why)
+
+    def _against(self, state: NodeState) -> str:
+        """Why it does not run; nothing when it does."""
+        place, join = state.place, state.node.join
+        needs = [self.nodes[name] for name in place.needs]
+        if place.triggers and not state.won:
+            return "nothing of what it waits for has happened"
+        if join and state.won < join:
+            return f"only {state.won} of its branches came, and it waits for {join}"
+        if not join and state.barred and not place.triggers:
+            return f"{state.barred} failed"
+        if needs and all(need.phase in (Phase.SKIPPED, Phase.CANCELLED) for need in needs):
+            return "all that it needs was skipped"
+        for router in place.routers:
+            if state.name not in (self.nodes[router].chosen or ()):
+                return f"{router} did not choose it"
+        return "" if self.values.condition_holds(state) else "its condition does not hold"
+
+    def _skip(self, state: NodeState, why: str) -> None:
+        state.phase, state.why = Phase.SKIPPED, why
+        if why:
+            self._actions.append(Skip(state.key, why))
+        self._over.append(state)
+
+    def _ready_now(self, state: NodeState) -> None:
+        state.items = self.values.items_of(state)
+        if state.items is not None and not state.items:
+            self._end(state, Phase.COMPLETED)
+            return
+        state.phase = Phase.READY
+        self._queue(state)
+
+    def _leave_late_branches(self, state: NodeState) -> None:
+        """A join that waits for some of its branches needs the others no more, and if nobody else does, they stop."""
+        if state.node.late == "leave" or state.open_needs == 0:
+            return
+        state.phase = Phase.READY
+        ahead = [name for name in state.place.needs if not self.nodes[name].phase.over]
+        while ahead:
+            late = self.nodes[ahead.pop()]
+            if late.phase.over or any(self.nodes[name].phase is Phase.WAITING for name in late.place.dependents):
+                continue
+            late.phase, late.why = Phase.CANCELLED, f"{state.name} does not wait for it"
+            self._stop_runs_of(late)
+            self._actions.append(Skip(late.key, late.why))
+            ahead += (name for name in late.place.needs if not self.nodes[name].phase.over)
+
+    # Loops
+
+    def _is_to_be_repeated(self, state: NodeState) -> bool:
+        again = state.node.again
+        assert again
+        first = self.nodes[again.from_]
+        if (first.name, first.iteration + 1) in self.recorded.begun:
+            return True
+        if self.values.rounds.get(state.name, 0) >= again.at_most:
+            return False
+        try:
+            return self.values.repeats(state)
+        except BadInput as error:
+            state.error = Failure(kind=type(error).__name__, message=str(error))
+            state.reason = Reason.INVALID
+            self._end(state, Phase.FAILED)
+            return False
+
+    def _repeat(self, deciding: NodeState) -> None:
+        region = [self.nodes[name] for name in self._regions[deciding.name]]
+        inside = {state.name for state in region}
+        self.values.round_of(deciding, inside)
+        previous = {state.name: self.values.previous(state, deciding) for state in region}
+        for state in region:
+            self._stop_runs_of(state)
+            state.begin_again(previous[state.name])
+            heappush(self._by_depth, (state.place.depth, state.name))
+        for state in region:
+            needs = [self.nodes[name] for name in state.place.needs]
+            state.open_needs = sum(not need.phase.over for need in needs)
+            state.won = sum(need.phase is Phase.COMPLETED for need in needs)
+        for state in region:
+            if state.open_needs == 0:
+                self._decide(state)
+
+    # Nodes that nodes add
+
+    def _add(self, state: NodeState) -> None:
+        depth = self._spawned.get(state.name, 0) + 1
+        more = spawned_nodes(self.graph, state.name, self.values.output_of(state), depth, len(self._spawned))
+        if not more:
+            return
+        waiting = [name for name in state.place.dependents if self.nodes[name].phase is Phase.WAITING]
+        self.graph = with_more(self.graph, more, state.name, waiting)
+        self._spawned |= dict.fromkeys(more, depth)
+        self._reshape()
+        for name in waiting:
+            self.nodes[name].node = self.graph.nodes[name]
+            self.nodes[name].open_needs += 0 if self.nodes[name].node.on else len(more)
+        for name in more:
+            added = self.nodes[name]
+            needs = [self.nodes[need] for need in added.place.needs if need != state.name]
+            added.open_needs = 1 + sum(not need.phase.over for need in needs)
+            added.won = sum(need.phase is Phase.COMPLETED for need in needs)
+
+    # Starting
+
+    @property
+    def _limit(self) -> int:
+        return 1 if self.graph.strategy == "sequence" else self.graph.limits.parallel
+
+    def _queue(self, state: NodeState) -> None:
+        place = state.place
+        order = {"flow": (place.index, 0), "level": (place.depth, place.index), "sequence": (place.rank, 0)}
+        heappush(self._ready, (order[self.graph.strategy], state.iteration, state.name))
+
+    def _start_ready(self) -> None:
+        """Start what can begin, in order, as far as there is room."""
+        while self._ready:
+            _, iteration, name = self._ready[0]
+            state = self.nodes[name]
+            if state.iteration != iteration or state.phase.over or state.next_item >= state.size:
+                heappop(self._ready)
+            elif state.node.human:
+                heappop(self._ready)
+                self._ask(state)
+            elif self._live >= self._limit or self._is_behind(state):
+                return
+            elif len(state.live) >= (state.node.parallel or self._limit):
+                heappop(self._ready)  # it comes again when one of its items is over
+            else:
+                item = None if state.items is None else state.next_item
+                state.next_item += 1
+                self._start(state, NodeCall(name, item, iteration))
+
+    def _is_behind(self, state: NodeState) -> bool:
+        """Under `level`, whether something of a level above is not over."""
+        if self.graph.strategy != "level":
+            return False
+        while self._by_depth and self.nodes[self._by_depth[0][1]].phase.over:
+            heappop(self._by_depth)
+        return bool(self._by_depth) and self._by_depth[0][0] < state.place.depth
+
+    def _start(self, state: NodeState, call: NodeCall) -> None:
+        state.phase = Phase.RUNNING
+        most = state.node.retry.tries if state.node.retry else 1
+        target = state.node.fallback if call.try_ > most else state.node.run
+        assert target
+        try:
+            given = self.values.input_of(state, call.item)
+        except BadInput as error:
+            state.live.pop(call.item, None)
+            failure = Failure(kind=type(error).__name__, message=str(error))
+            self._fail_one(state, call.item, Reason.INVALID, failure)
+            return
+        state.live[call.item] = call
+        self._live += 1
+        self._actions.append(Start(call, target, given, state.node.timeout))
+
+    def _ask(self, state: NodeState) -> None:
+        assert state.node.human
+        state.phase, state.next_item = Phase.RUNNING, 1
+        call = NodeCall(state.name, None, state.iteration)
+        try:
+            title = self.values.title_of(state)
+        except BadInput as error:
+            self._fail_one(state, None, Reason.INVALID, Failure(kind=type(error).__name__, message=str(error)))
+            return
+        state.live[None] = call
+        self._asked.add(call)
+        self._actions.append(AskPerson(call, title, state.node.human))
+
+    # The end
+
+    def failures(self) -> Iterator[NodeState]:
+        return (state for state in self.nodes.values() if state.phase is Phase.FAILED)
