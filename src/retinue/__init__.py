@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from retinue.ports.tools import Content as Content
     from retinue.ports.tools import Done as Done
     from retinue.ports.tools import ToolContext as ToolContext
+    from retinue.project.graphs import Graph as Graph
     from retinue.project.python import Agent as Agent
     from retinue.runners.function import FunctionContext as FunctionContext
     from retinue.runners.function import durable as durable
@@ -41,6 +42,7 @@ _HOMES = {
     "retinue.engine.context": ("CallContext", "current_call"),
     "retinue.errors": ("ChildFailed", "OutcomeUnknown", "RetinueError", "StepFailed", "TicketRefused", "ToolFailed"),
     "retinue.ports.tools": ("Blob", "Content", "Done", "ToolContext"),
+    "retinue.project.graphs": ("Graph",),
     "retinue.project.python": ("Agent",),
     "retinue.runners.function": ("FunctionContext", "durable"),
     "retinue.tools.functions": ("tool",),

@@ -40,6 +40,7 @@ from retinue.wiring import (
     agents_of,
     bus_of,
     files_of,
+    graphs_of,
     installed_runners,
     runners_of,
     workspaces_of,
@@ -48,6 +49,7 @@ from retinue.wiring import (
 if TYPE_CHECKING:
     from retinue.files.context import Gathered
     from retinue.models.pull import Installed
+    from retinue.project.graphs import Graph
     from retinue.project.python import Agent
 
 __all__ = ["ListedModel", "Retinue", "Run", "RunOptions", "run_sync"]
@@ -142,6 +144,7 @@ class Retinue:
         runners: Iterable[Runner] = (),
         settings: Settings | None = None,
         agents: Iterable[Agent] = (),
+        graphs: Iterable[Graph] = (),
         project: TheProject | None = None,
         files: Files | None = None,
         clock: Clock | None = None,
@@ -151,7 +154,7 @@ class Retinue:
     ) -> AsyncIterator[Retinue]:
         """Open a database (SQLite in `.retinue/` unless named) and start a worker on it.
 
-        `agents` are those that are declared in Python; `project` is a folder's, with its agents, tools and settings
+        `agents` and `graphs` are those that are declared in Python; `project` is a folder's, with all that it declares
         (`retinue.settings.read_project` reads one). `settings` is what `retinue.toml` would say.
         `owner_limit` is how many runs of one owner run at once; `secrets` are kept out of the journal;
         `grace` is how long a stop waits for steps that are under way; `lease` how many seconds a worker that says
@@ -174,7 +177,9 @@ class Retinue:
             names = ModelNames(models, settings, clock)
             closing.push_async_callback(names.close)
             workspaces = Workspaces(closing.enter_context(workspaces_of(url)))
-            known = runners_of(names, agents_of(project, agents), project, workspaces, settings)
+            all_agents = agents_of(project, agents)
+            all_graphs = graphs_of(project, graphs, all_agents)
+            known = runners_of(names, all_agents, all_graphs, project, workspaces, settings)
             for runner in (*installed_runners(), *runners):
                 known.add(runner)
             services = Services(

@@ -20,7 +20,9 @@ from retinue.ports.files import Files
 from retinue.ports.store import Store
 from retinue.project.checks import Surroundings
 from retinue.project.definitions import Agents
+from retinue.project.graphs import Graphs
 from retinue.runners.function import FunctionRunner
+from retinue.runners.graph.runner import GraphRunner
 from retinue.runners.local.runner import LocalConfig, LocalRunner
 from retinue.runners.model import ModelRunner
 from retinue.settings import RUNNERS, Settings, TheProject
@@ -29,6 +31,7 @@ from retinue.tools.builtin.workspace import Workspaces
 from retinue.tools.toolbox import AgentTools, ProjectParts
 
 if TYPE_CHECKING:
+    from retinue.project.graphs import Graph
     from retinue.project.python import Agent
 
 DEFAULT_FOLDER = Path(".retinue")
@@ -40,8 +43,19 @@ def agents_of(project: TheProject | None, more: Iterable[Agent]) -> Agents:
     return (project.agents if project else Agents(surroundings=alone)).and_from_python(more)
 
 
+def graphs_of(project: TheProject | None, more: Iterable[Graph], agents: Agents) -> Graphs:
+    """The graphs of a project, those that are declared in Python, and the trees of agents."""
+    definitions = [agents.agent(name) for name in agents.names()]
+    return (project.graphs if project else Graphs()).and_more(more, definitions)
+
+
 def runners_of(
-    models: ModelNames, agents: Agents, project: TheProject | None, workspaces: Workspaces, settings: Settings
+    models: ModelNames,
+    agents: Agents,
+    graphs: Graphs,
+    project: TheProject | None,
+    workspaces: Workspaces,
+    settings: Settings,
 ) -> Runners:
     """Those that come with Retinue."""
     parts = ProjectParts(files=settings.files)
@@ -55,7 +69,12 @@ def runners_of(
         compaction=settings.compaction,
     )
     runners = Runners(agents.platform)
-    built_in: tuple[Runner, ...] = (FunctionRunner(), ModelRunner(models), LocalRunner(agents, tools, models, config))
+    built_in: tuple[Runner, ...] = (
+        FunctionRunner(),
+        ModelRunner(models),
+        LocalRunner(agents, tools, models, config),
+        GraphRunner(graphs, runners),
+    )
     for runner in built_in:
         runners.add(runner)
     return runners

@@ -132,6 +132,8 @@ class AgentDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     output: Output | None = None
     tools: Names | None = None
     agents: Names = ()
+    children: Annotated[tuple[str, ...], in_order] = ()
+    """Agents that come after it in the tree that `graph:NAME` is then."""
     mcp_servers: dict[str, dict[str, Any]] = {}
     limits: AgentLimits = AgentLimits()
     policy: tuple[Rule, ...] = ()

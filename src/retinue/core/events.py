@@ -47,6 +47,7 @@ class RunQueued(EventData):
     source_seq: int | None = None
     continues: bool = False
     client_tools: tuple[dict[str, object], ...] = ()
+    at_node: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -79,6 +79,10 @@ class RunState:
     attempt: int = 0
     status: Status | None = None
     started: bool = False
+    started_at: int = 0
+    asked_ms: int = 0
+    """How long it was parked for people alone."""
+    parked_at: int | None = None
     queued: e.RunQueued | None = None
     definition: str | None = None
     outcome: Outcome | None = None
@@ -100,6 +104,10 @@ class RunState:
     open_tickets: dict[str, Ticket] = field(default_factory=dict)
     children: dict[str, Child] = field(default_factory=dict)
     open_children: dict[str, Child] = field(default_factory=dict)
+    settled: list[tuple[str, int]] = field(default_factory=list)
+    """Call ids of children that ended and of tickets that were closed, in this order, each with its time."""
+    skipped: dict[str, str] = field(default_factory=dict)
+    """Nodes of a graph that do not run, and why."""
     transcript: list[Message] = field(default_factory=list)
     asked: dict[str, ToolCall] = field(default_factory=dict)
     """The calls of the last answer, in its order."""
@@ -198,6 +206,7 @@ class RunState:
         self.last_at = event.at
 
 
+PEOPLE = frozenset({Waits.APPROVAL, Waits.INPUT, Waits.CLIENT_TOOL, Waits.AUTH, Waits.PAUSED})
 CLAIMS = (e.RunStarted, e.RunResumed, e.RunFinished)
 BETWEEN = (e.RunQueued, e.RunStarted, e.RunResumed, e.RunFinished)
 
@@ -240,7 +249,7 @@ def _started(state: RunState, event: e.Event, data: e.RunStarted, refuse: _Refus
         refuse("the run was started before; a later claim records run.resumed.")
     if event.attempt <= state.attempt:
         refuse("a claim begins a new attempt.")
-    state.status, state.started = Status.RUNNING, True
+    state.status, state.started, state.started_at = Status.RUNNING, True, event.at
 
 
 def _resumed(state: RunState, event: e.Event, data: e.RunResumed, refuse: _Refusal) -> None:
@@ -248,6 +257,9 @@ def _resumed(state: RunState, event: e.Event, data: e.RunResumed, refuse: _Refus
         refuse("the run was never started.")
     if event.attempt <= state.attempt:
         refuse("a claim begins a new attempt.")
+    if state.parked_at is not None:
+        state.asked_ms += max(0, event.at - state.parked_at)
+        state.parked_at = None
     state.status, state.waits_for, state.until = Status.RUNNING, (), None
 
 
@@ -261,6 +273,7 @@ def _waiting(state: RunState, event: e.Event, data: e.RunWaiting, refuse: _Refus
         refuse("a turn is open.")
     _take_signal(state, data.signal, refuse)
     state.status, state.waits_for, state.until = Status.WAITING, data.reasons, data.until
+    state.parked_at = event.at if PEOPLE.issuperset(data.reasons) else None
 
 
 def _finished(state: RunState, event: e.Event, data: e.RunFinished, refuse: _Refusal) -> None:
@@ -415,6 +428,7 @@ def _ticket_closed(state: RunState, event: e.Event, data: e.TicketClosed, refuse
     _take_signal(state, data.signal, refuse)
     ticket = state.open_tickets.pop(data.ticket_id)
     ticket.decision, ticket.value, ticket.message = data.decision, data.value, data.message
+    state.settled.append((ticket.call_id, event.at))
 
 
 def _steer_received(state: RunState, event: e.Event, data: e.SteerReceived, refuse: _Refusal) -> None:
@@ -467,6 +481,11 @@ def _child_finished(state: RunState, event: e.Event, data: e.ChildFinished, refu
     _take_signal(state, data.signal, refuse)
     del state.open_children[data.call_id]
     child.status, child.reason, child.recovered = data.status, data.reason, data.recovered
+    state.settled.append((data.call_id, event.at))
+
+
+def _node_skipped(state: RunState, event: e.Event, data: e.NodeSkipped, refuse: _Refusal) -> None:
+    state.skipped[data.node] = data.why
 
 
 def _warned(state: RunState, event: e.Event, data: e.Warned, refuse: _Refusal) -> None:
@@ -512,7 +531,7 @@ _APPLY: dict[type[e.EventData], Callable[[RunState, e.Event, Any, _Refusal], Non
     e.BudgetSettled: _noted,
     e.ChildStarted: _child_started,
     e.ChildFinished: _child_finished,
-    e.NodeSkipped: _noted,
+    e.NodeSkipped: _node_skipped,
     e.RemoteAccepted: _noted,
     e.RemoteUpdated: _noted,
     e.PlatformEvent: _noted,

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import hashlib
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
@@ -30,7 +30,7 @@ from retinue.engine.codec import Codec
 from retinue.engine.gate import Gate
 from retinue.engine.hub import Hub
 from retinue.engine.journal import Journal
-from retinue.engine.past import Past, read_outcome, read_state
+from retinue.engine.past import Past, outcome_of, read_outcome, read_state
 from retinue.engine.prompt import Prompt, branch_of, opened_prompt, prompt_of
 from retinue.engine.speech import Speech
 from retinue.engine.submit import Request, Submitter
@@ -48,8 +48,10 @@ from retinue.ids import new_id
 from retinue.ports.clock import Clock
 from retinue.ports.files import Attachments, Files
 from retinue.ports.models import Takes
-from retinue.ports.store import Reserve, RunRow, Store
+from retinue.ports.store import Cancel, Reserve, RunRow, Store, Submit
 from retinue.ports.tools import Check
+
+AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -403,24 +405,57 @@ class RunContext:
         """Start a child run, once."""
         with self._rules():
             self.gate.pass_by(call_id)
-        child = self.state.children.get(call_id)
-        before = None if child else self.past.child(call_id)
-        if before and before.status is Status.COMPLETED:
-            child = before
+        child = self.child_of(call_id)
         if child is None:
-            if before and before.target == request.target:
-                request = replace(request, source_run_id=before.run_id)
             async with self.entered(call_id):
-                submit = self._submitter.prepare_child(request, self.run, call_id)
-                started = e.ChildStarted(
-                    call_id=call_id, run_id=submit.run.id, target=submit.run.target, background=background
-                )
-                await self._journal.record(started, children=(submit,))
+                await self.start_children([(call_id, request)], background=background)
             child = self.state.children[call_id]
         elif child.target != request.target:
             self.broken = ReplayMismatch(call_id=call_id, recorded=child.target, called=request.target)
             raise self.broken
         return ChildHandle(child.run_id, call_id, self)
+
+    def child_of(self, call_id: str) -> Child | None:
+        """The child of a call: this run's, or one of the past that completed and is used as it is."""
+        child = self.state.children.get(call_id)
+        before = None if child else self.past.child(call_id)
+        return before if before and before.status is Status.COMPLETED else child
+
+    async def start_children(
+        self, requests: Sequence[tuple[str, Request]], *, background: bool = False, fresh: bool = False
+    ) -> None:
+        """Start children that there are not yet, all in one commit. Those that failed in the past go on where they
+        failed, unless they are to be `fresh`. Raises what is wrong with a request before any is started."""
+        started, submits = list[e.EventData](), list[Submit]()
+        for call_id, request in requests:
+            before = None if fresh else self.past.child(call_id)
+            if before and before.target == request.target:
+                request = replace(request, source_run_id=before.run_id)
+            submit = self._submitter.prepare_child(request, self.run, call_id)
+            submits.append(submit)
+            started.append(
+                e.ChildStarted(call_id=call_id, run_id=submit.run.id, target=submit.run.target, background=background)
+            )
+        if started:
+            await self._journal.record(*started, children=tuple(submits))
+
+    async def cancel_child(self, call_id: str, message: str) -> None:
+        """Ask a child to stop, and all below it. It has stopped when its end is in the journal."""
+        child = self.state.open_children.get(call_id)
+        if child:
+            data = e.encode_json({"message": message, "by": ""}, "The message").decode()
+            await self._journal.outlast(lambda _: self._store.cancel(Cancel(run_id=child.run_id, data=data)))
+
+    async def outcomes(self, run_ids: Sequence[str]) -> dict[str, Outcome]:
+        """How runs ended, read together."""
+        found: dict[str, Outcome] = {}
+        for start in range(0, len(run_ids), AT_ONCE):
+            found |= await self._outcomes(run_ids[start : start + AT_ONCE])
+        return found
+
+    async def _outcomes(self, run_ids: Sequence[str]) -> dict[str, Outcome]:
+        rows = await self._journal.outlast(lambda _: self._store.events_of(run_ids, [e.RunFinished.type]))
+        return {row.run_id: outcome_of(await self._codec.used(row)) for row in rows}
 
     async def child_outcome(self, call_id: str) -> Outcome:
         """Wait for a child; give how it ended."""

@@ -22,6 +22,8 @@ class Capabilities:
     tickets: bool = False
     client_tools: bool = False
     files: bool = False
+    starts_inside: bool = False
+    """It can be started at one of its nodes."""
     keeps_time: bool = False
     """It is told when its time is over, and ends by itself: with a last word."""
 
@@ -43,6 +45,8 @@ class Description:
     on_change: str = "fail"
     durability: Durability | None = None
     accept: Callable[[object], object] = lambda given: given
+    nodes: frozenset[str] = frozenset()
+    """Where it can be started."""
 
 
 class Describer(Protocol):

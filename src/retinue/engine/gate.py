@@ -9,7 +9,7 @@ the run in memory for a while: it is idle then too, gives back its slot and stop
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from weakref import WeakSet
 
@@ -79,19 +79,25 @@ class Gate:
 
     async def block(self, what: str, waits: Waits, until: int | None = None, *, in_memory: bool = False) -> None:
         """Wait until something has changed; the caller looks whether it is what it waits for. Or leave the code."""
+        await self.block_for(what, {waits: until}, in_memory=in_memory)
+
+    async def block_for(self, what: str, waits: Mapping[Waits, int | None], *, in_memory: bool = False) -> None:
+        """The same for several things at once, each with the time when it is over by itself. `in_memory` is said of
+        children: they may run just now."""
         self.pass_by(what)
-        wait = Wait(waits, until, in_memory, asyncio.get_running_loop().create_future())
-        self._waits.add(wait)
+        future = asyncio.get_running_loop().create_future()
+        held = [Wait(kind, until, in_memory and kind is Waits.CHILDREN, future) for kind, until in waits.items()]
+        self._waits.update(held)
         self._look_soon()
         try:
-            await wait.future
+            await future
         except Unwind:
             task = asyncio.current_task()
             assert task
             self._left.add(task)
             raise
         finally:
-            self._waits.discard(wait)
+            self._waits.difference_update(held)
 
     def stir(self) -> None:
         """Something has changed: let all that is blocked look again."""

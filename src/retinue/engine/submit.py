@@ -12,6 +12,7 @@ from retinue.core.budget import MICROS
 from retinue.core.digest import digest_of
 from retinue.core.outcome import Durability
 from retinue.core.schema import wrong_schema
+from retinue.core.spelling import did_you_mean
 from retinue.core.target import Target
 from retinue.engine.codec import Codec
 from retinue.engine.description import Describer, Describers, Description
@@ -40,6 +41,8 @@ class Request:
     source_seq: int | None = None
     continues: bool = False
     """The input is what is said next to what the source has said and heard."""
+    at_node: str | None = None
+    """The node that a graph is started at; with a source, the one that is run again, and all that depends on it."""
     client_tools: tuple[dict[str, object], ...] = ()
     """Tools that whoever asks has, each with `name`, `description` and `schema`: the run waits for their results."""
 
@@ -95,7 +98,8 @@ class Submitter:
         target = Target.parse(request.target)
         runner = self._runners.of(target)
         described = runner.describe(target)
-        given = described.accept(request.input)
+        _check_node(request, described, runner)
+        given = request.input if request.at_node else described.accept(request.input)
         durability = _durability(request, described, runner.capabilities.durability, runner.platform)
         max_minutes = request.max_minutes if request.max_minutes is not None else described.max_minutes
         if max_minutes is not None and max_minutes <= 0:
@@ -119,6 +123,7 @@ class Submitter:
             source_seq=request.source_seq,
             continues=request.continues,
             client_tools=_client_tools(request, runner),
+            at_node=request.at_node,
         )
         encoded = self._codec.encode(queued)
         run = NewRun(
@@ -149,6 +154,17 @@ class Submitter:
     def _digest(self, queued: e.RunQueued) -> str:
         """What is asked for, the same each time it is asked: the message that it will fill is a new one each time."""
         return digest_of([queued.target, self._codec.encode(replace(queued, message_id=None)).encoded])
+
+
+def _check_node(request: Request, described: Description, runner: Describer) -> None:
+    """A graph is started at a node that it has."""
+    if request.at_node is None:
+        return
+    if not runner.capabilities.starts_inside:
+        raise NotSupported(target=request.target, platform=runner.platform, ability="be started at a node")
+    if request.at_node not in described.nodes:
+        near = did_you_mean(request.at_node, described.nodes)
+        raise BadInput(problem=f"{request.target} has no node {request.at_node}. {near}")
 
 
 def _purse_limit(request: Request, described: Description, parent: RunRow | None) -> int | None:

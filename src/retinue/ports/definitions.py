@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Protocol
 
 from retinue.core.agent import AgentCode, AgentDefinition
+from retinue.core.graph.definition import GraphDefinition
 from retinue.core.mcp import McpServer
+
+
+class Graphs(Protocol):
+    """The graphs of this process, by name."""
+
+    def graph(self, name: str) -> GraphDefinition:
+        """The graph as it is declared now. Raises `UnknownTarget` with the nearest names, or `BadTarget`."""
 
 
 class Definitions(Protocol):

@@ -35,6 +35,10 @@ class Surroundings:
             if other != agent.name and other not in self.agents:
                 text = f"there is no agent {other}. {did_you_mean(other, {*self.agents} - {agent.name})}"
                 yield Problem(key=("agents",), text=text)
+        for child in agent.children:
+            if child == agent.name or child not in self.agents:
+                text = f"there is no other agent {child}. {did_you_mean(child, {*self.agents} - {agent.name})}"
+                yield Problem(key=("children",), text=text)
         for name in sorted({*agent.mcp_servers} & {*self.servers}):
             text = f"the project has a server {name} too; this agent sees its own"
             yield Problem(key=("mcp_servers", name), text=text, warning=True)

@@ -21,13 +21,14 @@ from retinue.project.checks import Surroundings
 from retinue.project.definitions import Agents, Declared
 from retinue.project.documents import Document, json_document, read_text, toml_document
 from retinue.project.dotenv import read_env
+from retinue.project.graphs import DeclaredGraph, GraphFile, Graphs, read_graph, unknown_targets
 from retinue.project.mcp_json import SERVERS, read_mcp_json
 from retinue.project.servers import read_servers
 from retinue.project.settings import Found, read_settings
 from retinue.project.skills import read_skills
 from retinue.project.tools import ProjectTools, is_path
 
-AGENTS, TOOLS = "agents", "tools"
+AGENTS, GRAPHS, TOOLS = "agents", "graphs", "tools"
 TOML, MCP_JSON, DOTENV = "retinue.toml", "mcp.json", ".env"
 S = TypeVar("S", bound=msgspec.Struct)
 Parse = Callable[[str, str], Document | Problem]
@@ -39,6 +40,7 @@ class Project(Generic[S]):
 
     folder: Path
     agents: Agents
+    graphs: Graphs
     mcp_servers: Mapping[str, McpServer]
     tools: Mapping[str, object]
     settings: S
@@ -52,7 +54,7 @@ class Project(Generic[S]):
 
 def is_project(folder: Path) -> bool:
     """Whether a folder is one. The tools of any other are somebody else's programs, and loading runs them."""
-    return any((folder / name).exists() for name in (TOML, AGENTS, MCP_JSON))
+    return any((folder / name).exists() for name in (TOML, AGENTS, GRAPHS, MCP_JSON))
 
 
 def load_settings(
@@ -91,6 +93,7 @@ def load_project(
     return Project(
         folder=folder,
         agents=agents,
+        graphs=loading.graphs(agents),
         mcp_servers=servers,
         tools=tools.by_name,
         settings=_with_secrets(settings, loading.found),
@@ -222,6 +225,36 @@ class _Loading:
         )
         declared = Declared(definition=agent, code=code, file=file.file, tools=names)
         return declared, [file.placed(problem) for problem in problems]
+
+    # Graphs
+
+    def graphs(self, agents: Agents) -> Graphs:
+        files = list(self._graph_files())
+        names = [file.name for file in files]
+        known = {*agents.surroundings.agents}
+        declared: dict[str, DeclaredGraph] = {}
+        broken: dict[str, str] = {}
+        for file in files:
+            problems = list(file.problems)
+            if names.count(file.name) > 1:
+                problems.append(file.placed(Problem(key=("name",), text=f"more than one graph is named {file.name}")))
+            if file.definition:
+                problems += map(file.placed, unknown_targets(file.definition, known, names))
+            self.found.problems += problems
+            if file.definition and not has_errors(problems):
+                declared[file.name] = DeclaredGraph(definition=file.definition, file=file.file)
+            else:
+                broken[file.name] = next((str(p) for p in problems if not p.warning), "")
+        return Graphs(declared=declared, broken=broken)
+
+    def _graph_files(self) -> Iterator[GraphFile]:
+        for path in sorted(path for ending in ("yaml", "yml") for path in (self.folder / GRAPHS).glob(f"*.{ending}")):
+            file = path.relative_to(self.folder).as_posix()
+            match read_text(path, file):
+                case str() as text:
+                    yield read_graph(file, text)
+                case problem:
+                    yield GraphFile(file=file, name=path.stem, definition=None, document=None, problems=(problem,))
 
     # Files
 

@@ -38,6 +38,7 @@ class AgentKeys(TypedDict, total=False):
     output: Table | type
     tools: Sequence[object]
     agents: Sequence[str]
+    children: Sequence[str]
     mcp_servers: Mapping[str, Table]
     limits: Table
     policy: Sequence[Table]

@@ -84,6 +84,11 @@ class Schedule:
         return not (self._live or self._asked or self._over or (not self.stopped and (self._ready or self._put_off)))
 
     @property
+    def unsettled(self) -> bool:
+        """Something is over, and those that wait for it do not know yet."""
+        return bool(self._over)
+
+    @property
     def next_due(self) -> int | None:
         """When something is to be tried again."""
         return self._delayed[0][0] if self._put_off and not self.stopped else None
@@ -138,6 +143,9 @@ class Schedule:
         else:
             state.answer = answered.value
         self._end(state, Phase.COMPLETED)
+
+    def waits_for(self, call: NodeCall) -> bool:
+        return self._waiting_for(call) is not None
 
     def _waiting_for(self, call: NodeCall) -> NodeState | None:
         state = self.nodes.get(call.node)
