@@ -63,7 +63,8 @@ def test_what_was_hidden_is_restored_whatever_the_text(values: dict[str, str], d
 def test_no_secret_is_in_what_was_hidden_or_in_what_is_shown(values: dict[str, str], data: st.DataObject) -> None:
     hidden = Secrets(values).hide(msgspec.json.encode(data.draw(documents(values))))
     for form in (hidden, Secrets.show(hidden)):
-        assert not [value for value in values.values() if value in form.decode()]
+        plain = [value for value in values.values() if msgspec.json.encode(value).decode()[1:-1] == value]
+        assert not [value for value in plain if value in form.decode()]  # others stand there only by chance
         told = texts_in(msgspec.json.decode(form))
         assert not [value for value in values.values() if any(value in text for text in told)]
 

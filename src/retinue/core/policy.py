@@ -132,7 +132,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def decide(policy: Policy, tool: Listed, arguments: object) -> Decision:
     """What becomes of a call."""
-    by_layer = [_answered(policy, _first(rules, tool, arguments), tool, arguments) for rules in policy.layers]
+    by_layer = [_first(rules, tool, arguments) for rules in policy.layers]
+    if reduce(_stricter, by_layer).action is Action.ASK:  # what is settled without people, they do not change
+        by_layer = [_answered(policy, decision, tool, arguments) for decision in by_layer]
     asking = tuple(decision.rule for decision in by_layer if decision.action is Action.ASK)
     return msgspec.structs.replace(reduce(_stricter, by_layer), asking=asking)
 
