@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import closing, contextmanager
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from hypothesis import settings
 
 from retinue import Retinue
 from retinue.store import schema
@@ -19,6 +21,10 @@ from retinue.store.postgres import PostgresDialect
 from retinue.store.sql import SqlStore, open_store
 from retinue.testing.clock import SetClock
 from tests.outside import outside
+
+settings.register_profile("ci", derandomize=True, deadline=None)  # new cases are looked for where somebody reads them
+settings.register_profile("here", deadline=None)
+settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 POSTGRES = pytest.param("postgres", marks=pytest.mark.postgres)
 

@@ -312,6 +312,7 @@ class Schedule:
     def _ready_now(self, state: NodeState) -> None:
         state.items = self.values.items_of(state)
         if state.items is not None and not state.items:
+            self.values.outputs[state.name] = []  # those that wait for it look at once
             self._end(state, Phase.COMPLETED)
             return
         state.phase = Phase.READY
