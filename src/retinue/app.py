@@ -70,6 +70,7 @@ class RunOptions(TypedDict, total=False):
     thread: str | None
     parent: str | None
     on_busy: str
+    at_node: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +108,9 @@ class Run:
         """What it, and all below it, wait for people to decide or answer."""
         return await self._service.tickets(root_id=(await self.row()).root_id)
 
-    async def retry(self, *, fresh: bool = False, idempotency_key: str | None = None) -> Run:
-        """A new run that goes on where this one failed; with `fresh`, from nothing."""
-        retried = await self._service.retry(self.id, fresh=fresh, idempotency_key=idempotency_key)
+    async def retry(self, *, fresh: bool = False, node: str | None = None, idempotency_key: str | None = None) -> Run:
+        """A new run that goes on where this one failed; with `fresh`, from nothing; with `node`, at that of a graph."""
+        retried = await self._service.retry(self.id, fresh=fresh, node=node, idempotency_key=idempotency_key)
         return Run(retried, self._service)
 
     async def fork(self, at: int, *, idempotency_key: str | None = None) -> Run:
@@ -307,6 +308,7 @@ def _request(target: str | Callable[..., Awaitable[Any]], input: object, options
         max_minutes=options.get("max_minutes"),
         max_cost_usd=options.get("max_cost_usd"),
         durability=durability_of(durability),
+        at_node=options.get("at_node"),
     )
 
 

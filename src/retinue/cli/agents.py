@@ -2,36 +2,28 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
-from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.text import Text
 
-from retinue.cli.database import find_code_here
 from retinue.cli.options import Json, commands, examples
+from retinue.cli.project import Folder, counts, read_folder, report
 from retinue.cli.show import clean, facts, one_line, plural, print_json, say, table
 from retinue.core.agent import AgentDefinition
-from retinue.core.declared import Problem, dotted
 from retinue.core.tool import servers_meant
-from retinue.errors import BadInput
-from retinue.settings import TheProject, is_project, read_project
+from retinue.settings import TheProject
 
 app = commands("Look at the agents of a project, and check them.")
 
-Folder = Annotated[
-    Path, typer.Option("--project", metavar="FOLDER", help="The project; else the current folder.", show_default=False)
-]
 AgentName = Annotated[str, typer.Argument(metavar="AGENT", help="An agent's name.")]
 
 
 @app.command("list", epilog=examples("retinue agents list", "retinue agents list --json"))
 def list_(folder: Folder = Path(), as_json: Json = False) -> None:
     """List the agents, also those that cannot run for a mistake in their file."""
-    project = _read(folder)
+    project = read_folder(folder)
     agents = project.agents
     if as_json:
         print_json(
@@ -48,7 +40,7 @@ def list_(folder: Folder = Path(), as_json: Json = False) -> None:
     table(["AGENT", "ON", "MODEL", "TOOLS", "WHAT IT IS FOR"], rows)
     if project.problems:
         say()
-        say((f"{_counts(project.problems)}; all of them:  ", "dim"), "retinue agents check")
+        say((f"{counts(project.problems)}; all of them:  ", "dim"), "retinue agents check")
 
 
 def _line(project: TheProject, name: str) -> list[str | Text]:
@@ -61,7 +53,7 @@ def _line(project: TheProject, name: str) -> list[str | Text]:
 @app.command(epilog=examples("retinue agents show guide", "retinue agents show guide --json"))
 def show(name: AgentName, folder: Folder = Path(), as_json: Json = False) -> None:
     """Show an agent: what it says of itself, which tools it gets, what it is told."""
-    project = _read(folder)
+    project = read_folder(folder)
     agent = project.agents.agent(name)
     if as_json:
         print_json(_agent_json(project, name))
@@ -109,38 +101,8 @@ def _servers(project: TheProject, agent: AgentDefinition) -> list[str]:
 @app.command(epilog=examples("retinue agents check", "retinue agents check --json"))
 def check(folder: Folder = Path(), as_json: Json = False) -> int:
     """Read the whole project and say all that is wrong with it, by file and line. The exit code is 1 on errors."""
-    project = _read(folder)
-    problems = sorted(project.problems, key=lambda problem: (problem.file, problem.line))
-    if as_json:
-        said = [_problem_json(problem) for problem in problems]
-        print_json({"ok": project.ok, "agents": list(project.agents.names()), "problems": said})
-        return int(not project.ok)
-    for problem in problems:
-        said_of = clean(": ".join(part for part in (dotted(problem.key), problem.text) if part))
-        kind = ("warning: ", "yellow") if problem.warning else ("error: ", "red")
-        say(f"{problem.place}: ", kind, said_of)
-    if problems:
-        say()
-    say(f"{plural(len(project.agents.names()), 'agent')} can run; {_counts(problems)}.")
-    return int(not project.ok)
-
-
-def _read(folder: Path) -> TheProject:
-    """The project. What its tools print while they are loaded is not what was asked for."""
-    if not is_project(folder):
-        where = "here" if folder == Path() else f"in {folder}"
-        problem = f"There is no project {where}: no retinue.toml, agents/ or mcp.json. `retinue init` makes one."
-        raise BadInput(problem=problem)
-    find_code_here()
-    with redirect_stdout(sys.stderr):
-        return read_project(folder)
-
-
-def _counts(problems: Sequence[Problem]) -> str:
-    errors = sum(not problem.warning for problem in problems)
-    counts = [plural(errors, "error")] if errors else []
-    counts += [plural(len(problems) - errors, "warning")] if len(problems) > errors else []
-    return ", ".join(counts) or "nothing is wrong"
+    project = read_folder(folder)
+    return report(project.problems, project.agents.names(), "agent", as_json=as_json)
 
 
 def _agent_json(project: TheProject, name: str) -> dict[str, object]:
@@ -165,13 +127,3 @@ def _agent_json(project: TheProject, name: str) -> dict[str, object]:
 
 def _broken_json(project: TheProject, name: str) -> dict[str, object]:
     return {"name": name, "ok": False, "problem": project.agents.broken[name]}
-
-
-def _problem_json(problem: Problem) -> dict[str, object]:
-    return {
-        "severity": "warning" if problem.warning else "error",
-        "file": problem.file,
-        "line": problem.line or None,
-        "key": dotted(problem.key) or None,
-        "problem": problem.text,
-    }

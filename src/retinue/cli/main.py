@@ -31,6 +31,7 @@ COMMANDS = {
     "worker": ("retinue.cli.worker", "Work on what is queued."),
     "runs": ("retinue.cli.runs", "Look at runs and talk to them."),
     "agents": ("retinue.cli.agents", "Look at the agents of a project, and check them."),
+    "graphs": ("retinue.cli.graphs", "Look at the graphs of a project, check and draw them."),
     "approvals": ("retinue.cli.approvals", "Decide and answer what runs wait for."),
     "db": ("retinue.cli.db", "Look after the database."),
     "doctor": ("retinue.cli.doctor", "Say what is set up, what is missing and how to fix it."),

@@ -30,7 +30,9 @@ EXAMPLES = examples(
 
 @app.command(epilog=EXAMPLES)
 def run(
-    target: Annotated[str, typer.Argument(metavar="TARGET", help="model:NAME or function:MODULE:NAME.")],
+    target: Annotated[
+        str, typer.Argument(metavar="TARGET", help="agent:NAME, graph:NAME, model:NAME or function:MODULE:NAME.")
+    ],
     text: Annotated[str | None, typer.Argument(metavar="[INPUT]", help="What it is given, as text.")] = None,
     input_json: Annotated[str | None, typer.Option("--input-json", metavar="JSON", help="What it is given.")] = None,
     files: Annotated[
@@ -46,6 +48,9 @@ def run(
     on_busy: Annotated[
         OnBusy, typer.Option("--on-busy", help="When something runs on that branch already.")
     ] = OnBusy.QUEUE,
+    node: Annotated[
+        str | None, typer.Option("--from", metavar="NODE", help="Start a graph at this node; --input-json says before.")
+    ] = None,
     max_cost: Annotated[
         float | None, typer.Option("--max-cost", metavar="USD", help="What it may cost, with all that it starts.")
     ] = None,
@@ -69,6 +74,8 @@ def run(
             options = RunOptions(
                 idempotency_key=key, owner=owner, priority=priority, max_minutes=max_minutes, max_cost_usd=max_cost
             )
+            if node:
+                options["at_node"] = node
             if thread:
                 options["thread"] = (await app.service.threads.named(thread)).id
                 options["on_busy"] = on_busy.value

@@ -276,6 +276,9 @@ def steer(
 def retry(
     run: RunId,
     fresh: Annotated[bool, typer.Option("--fresh", help="Reuse nothing of what was done.")] = False,
+    node: Annotated[
+        str | None, typer.Option("--node", metavar="NODE", help="Of a graph: this node, and what depends on it.")
+    ] = None,
     detach: Detach = False,
     db: Db = None,
     as_json: Json = False,
@@ -283,7 +286,7 @@ def retry(
     """Run it again, as a new run that reuses what had succeeded and goes on at the failure."""
 
     async def go(app: Retinue, row: RunRow) -> int:
-        new = await app.service.retry(row.id, fresh=fresh)
+        new = await app.service.retry(row.id, fresh=fresh, node=node)
         return await attend(app, new, as_json=as_json, db=db, detach=detach)
 
     return _on_run(run, db, go, code=True)

@@ -48,6 +48,7 @@ class RunQueued(EventData):
     continues: bool = False
     client_tools: tuple[dict[str, object], ...] = ()
     at_node: str | None = None
+    again_at: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -307,13 +308,14 @@ class BudgetSettled(EventData):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildStarted(EventData):
-    """A child run was stored together with this event."""
+    """A child run was stored together with this event; `of` is how many items a graph's node has, when this is one."""
 
     type: ClassVar[str] = "child.started"
     call_id: str
     run_id: str
     target: str
     background: bool = False
+    of: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

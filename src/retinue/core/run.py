@@ -65,6 +65,7 @@ class Child:
     run_id: str
     target: str
     background: bool
+    of: int | None = None
     status: Status = Status.QUEUED
     reason: Reason | None = None
     recovered: bool = False
@@ -468,7 +469,7 @@ def _compacted(state: RunState, event: e.Event, data: e.HistoryCompacted, refuse
 def _child_started(state: RunState, event: e.Event, data: e.ChildStarted, refuse: _Refusal) -> None:
     if data.call_id in state.children:
         refuse(f"call {data.call_id} has its child.")
-    child = Child(data.call_id, data.run_id, data.target, data.background)
+    child = Child(data.call_id, data.run_id, data.target, data.background, data.of)
     state.children[data.call_id] = state.open_children[data.call_id] = child
 
 

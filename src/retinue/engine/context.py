@@ -422,10 +422,17 @@ class RunContext:
         return before if before and before.status is Status.COMPLETED else child
 
     async def start_children(
-        self, requests: Sequence[tuple[str, Request]], *, background: bool = False, fresh: bool = False
+        self,
+        requests: Sequence[tuple[str, Request]],
+        *,
+        background: bool = False,
+        fresh: bool = False,
+        of: Mapping[str, int] | None = None,
     ) -> None:
         """Start children that there are not yet, all in one commit. Those that failed in the past go on where they
-        failed, unless they are to be `fresh`. Raises what is wrong with a request before any is started."""
+        failed, unless they are to be `fresh`. `of` says by call of how many items each is one.
+
+        Raises what is wrong with a request before any is started."""
         started, submits = list[e.EventData](), list[Submit]()
         for call_id, request in requests:
             before = None if fresh else self.past.child(call_id)
@@ -434,7 +441,13 @@ class RunContext:
             submit = self._submitter.prepare_child(request, self.run, call_id)
             submits.append(submit)
             started.append(
-                e.ChildStarted(call_id=call_id, run_id=submit.run.id, target=submit.run.target, background=background)
+                e.ChildStarted(
+                    call_id=call_id,
+                    run_id=submit.run.id,
+                    target=submit.run.target,
+                    background=background,
+                    of=(of or {}).get(call_id),
+                )
             )
         if started:
             await self._journal.record(*started, children=tuple(submits))

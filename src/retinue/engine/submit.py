@@ -42,7 +42,9 @@ class Request:
     continues: bool = False
     """The input is what is said next to what the source has said and heard."""
     at_node: str | None = None
-    """The node that a graph is started at; with a source, the one that is run again, and all that depends on it."""
+    """The node that a graph is started at."""
+    again_at: str | None = None
+    """The node of the source that is run again, with all that depends on it."""
     client_tools: tuple[dict[str, object], ...] = ()
     """Tools that whoever asks has, each with `name`, `description` and `schema`: the run waits for their results."""
 
@@ -124,6 +126,7 @@ class Submitter:
             continues=request.continues,
             client_tools=_client_tools(request, runner),
             at_node=request.at_node,
+            again_at=request.again_at,
         )
         encoded = self._codec.encode(queued)
         run = NewRun(
@@ -158,13 +161,15 @@ class Submitter:
 
 def _check_node(request: Request, described: Description, runner: Describer) -> None:
     """A graph is started at a node that it has."""
-    if request.at_node is None:
+    nodes = [node for node in (request.at_node, request.again_at) if node is not None]
+    if not nodes:
         return
     if not runner.capabilities.starts_inside:
         raise NotSupported(target=request.target, platform=runner.platform, ability="be started at a node")
-    if request.at_node not in described.nodes:
-        near = did_you_mean(request.at_node, described.nodes)
-        raise BadInput(problem=f"{request.target} has no node {request.at_node}. {near}")
+    for node in nodes:
+        if node not in described.nodes:
+            near = did_you_mean(node, described.nodes)
+            raise BadInput(problem=f"{request.target} has no node {node}. {near}")
 
 
 def _purse_limit(request: Request, described: Description, parent: RunRow | None) -> int | None:

@@ -11,6 +11,8 @@ import msgspec
 from retinue.core.approval import ANSWERED, APPROVED, DENIED, Approval
 from retinue.core.budget import MICROS
 from retinue.core.events import Event, RunQueued, encode_json
+from retinue.core.graph.definition import GraphDefinition
+from retinue.core.graph.progress import Progress, progress_of
 from retinue.core.outcome import Outcome, Status, Waits
 from retinue.core.target import Target
 from retinue.engine.answers import wrong_answer
@@ -49,12 +51,19 @@ class Service:
         self._worker.can_load(write.run.requires)
         return await store_large(self._services.codec, write)
 
-    async def retry(self, run_id: str, *, fresh: bool = False, idempotency_key: str | None = None) -> str:
-        """A new run that reuses every recorded success of an ended one; with `fresh`, nothing."""
+    async def retry(
+        self, run_id: str, *, fresh: bool = False, node: str | None = None, idempotency_key: str | None = None
+    ) -> str:
+        """A new run that reuses every recorded success of an ended one; with `fresh`, nothing; with `node`, all but
+        that node of a graph and what depends on it."""
         row = await self.run(run_id)
         if not row.status.terminal:
             raise BadInput(problem=f"Run {run_id} is {row.status}: only a run that has ended can be retried.")
-        return await self._again(row, 0 if fresh else row.last_seq, idempotency_key)
+        if fresh and node:
+            raise BadInput(
+                problem="With `fresh` everything is run again; with a node, only that and what depends on it."
+            )
+        return await self._again(row, 0 if fresh else row.last_seq, idempotency_key, node)
 
     async def fork(self, run_id: str, at: int, *, idempotency_key: str | None = None) -> str:
         """A new run that has what another had recorded up to a seq as its past."""
@@ -63,7 +72,7 @@ class Service:
             raise BadInput(problem=f"Run {run_id} has the events 1 to {row.last_seq}; it cannot be forked at {at}.")
         return await self._again(row, at, idempotency_key)
 
-    async def _again(self, row: RunRow, seq: int, idempotency_key: str | None) -> str:
+    async def _again(self, row: RunRow, seq: int, idempotency_key: str | None, node: str | None = None) -> str:
         first = (await self._store.events(row.id, 0, 1))[0]
         queued = (await self._services.codec.used(first)).data
         assert isinstance(queued, RunQueued)
@@ -76,6 +85,8 @@ class Service:
             max_cost_usd=None if row.purse_limit is None else row.purse_limit / MICROS,
             source_run_id=row.id,
             source_seq=seq,
+            at_node=queued.at_node,
+            again_at=node,
             idempotency_key=idempotency_key,
         )
         return await (self.threads.again(row, request) if row.message_id else self.submit(request))
@@ -116,6 +127,15 @@ class Service:
     async def journal(self, run_id: str) -> Journal:
         """What a run's events say together."""
         return await read_journal(self._store, self._services.codec, run_id)
+
+    async def graph(self, run_id: str) -> tuple[GraphDefinition, dict[str, Progress]]:
+        """The graph that a run runs, as it was when the run began, and how far its nodes are."""
+        row = await self.run(run_id)
+        stored = await self._store.definition(row.definition) if row.definition else None
+        if stored is None or Target.parse(row.target).kind != "graph":
+            raise BadInput(problem=f"{run_id} runs {row.target}, which is no graph.")
+        graph = GraphDefinition.from_json(msgspec.json.decode(stored, type=dict[str, object]))
+        return graph, progress_of((await self.journal(run_id)).state, graph.nodes)
 
     async def tree_events(self, run_id: str, after: int = 0, limit: int = 500) -> list[Event]:
         """A page of the journal of a whole tree."""

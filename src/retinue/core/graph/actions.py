@@ -18,6 +18,8 @@ class Start:
     target: str
     input: object
     timeout: float | None = None
+    of: int | None = None
+    """How many items the node has."""
 
 
 @dataclass(frozen=True, slots=True)

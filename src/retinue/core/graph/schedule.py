@@ -440,7 +440,8 @@ class Schedule:
             return
         state.live[call.item] = call
         self._live += 1
-        self._actions.append(Start(call, target, given, state.node.timeout))
+        of = None if state.items is None else len(state.items)
+        self._actions.append(Start(call, target, given, state.node.timeout, of))
 
     def _ask(self, state: NodeState) -> None:
         assert state.node.human

@@ -31,16 +31,19 @@ class Play:
 
     def __init__(self, ctx: RunContext, graph: GraphDefinition) -> None:
         self._ctx, self._graph = ctx, graph
-        entry, again = _entry(ctx)
+        queued = ctx.state.queued
+        assert queued
+        entry, again = queued.at_node, queued.again_at
         given, outputs = _given_before(ctx, graph, entry)
         values = Values(given, _given(ctx, graph), outputs)
-        after = frozenset(shape_of(graph.nodes)[0].after(node)) if (node := entry or again) else frozenset[str]()
-        self._fresh = after if again else frozenset[str]()
-        self._schedule = Schedule(graph, values, _recorded(ctx, entry), after if entry else None)
+        shape, _ = shape_of(graph.nodes)
+        self._fresh = frozenset(shape.after(again) if again else ())
+        only = frozenset(shape.after(entry)) if entry else None
+        self._schedule = Schedule(graph, values, _recorded(ctx, entry), only)
         self._heard = 0
         self._early: dict[str, int] = {}
         """Ends of children that the schedule does not wait for yet, with their times: it is being told again."""
-        self._over = False
+        self._of: dict[str, int] = {}
 
     async def run(self) -> Outcome:
         ctx, schedule = self._ctx, self._schedule
@@ -83,6 +86,7 @@ class Play:
 
     async def _start(self, starts: Sequence[Start]) -> None:
         """All that is new in one commit; of what there is already, hear what came of it."""
+        self._of = {str(start.call): start.of for start in starts if start.of is not None}
         ready: list[tuple[str, Request]] = []
         fresh: list[tuple[str, Request]] = []
         for start in starts:
@@ -103,7 +107,7 @@ class Play:
             return
         try:
             async with self._ctx.entered("a node"):
-                await self._ctx.start_children(requests, fresh=fresh)
+                await self._ctx.start_children(requests, fresh=fresh, of=self._of)
         except BadInput as error:
             if len(requests) == 1:
                 self._refused(requests[0][0], error)
@@ -253,13 +257,6 @@ def _given(ctx: RunContext, graph: GraphDefinition) -> dict[str, object]:
         "graph": graph.name,
         "run_id": ctx.run.id,
     }
-
-
-def _entry(ctx: RunContext) -> tuple[str | None, str | None]:
-    """The node that the graph is started at, and the one that is run again with all that depends on it."""
-    queued = ctx.state.queued
-    assert queued
-    return (None, queued.at_node) if queued.source_run_id else (queued.at_node, None)
 
 
 def _given_before(ctx: RunContext, graph: GraphDefinition, entry: str | None) -> tuple[object, dict[str, object]]:
