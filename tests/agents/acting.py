@@ -24,10 +24,10 @@ class Actor(ScriptedModel):
 
     def _next(self, request: ModelRequest) -> Reply:
         self.requests.append(request)
-        return _reply(self._lines[min(len(self.requests), len(self._lines)) - 1])
+        return reply_of(self._lines[min(len(self.requests), len(self._lines)) - 1])
 
 
-def _reply(line: Line) -> Reply:
+def reply_of(line: Line) -> Reply:
     match line:
         case Reply():
             return line
