@@ -17,7 +17,7 @@ from retinue.core import notes
 from retinue.core.agent import AgentDefinition
 from retinue.core.messages import ToolCall, ToolResult, text_of
 from retinue.core.outcome import Effect, Failure, Outcome, Reason, Status
-from retinue.core.run import Call, RunState
+from retinue.core.run import UNKNOWN, Call, RunState
 from retinue.core.tool import FINISH
 
 INTERVENE_AT, LOOP_AT = 3, 5
@@ -68,6 +68,8 @@ Action: TypeAlias = Ask | Perform | Recover | Finish
 
 def decide(state: RunState, agent: AgentDefinition, moment: Moment) -> Action:
     """The next action of an agent."""
+    if end := lost(state, agent):
+        return Finish(end)
     if state.unanswered and not state.turn_open:
         return Perform(tuple(state.unanswered))
     if done := _done(state, agent):
@@ -83,6 +85,21 @@ def decide(state: RunState, agent: AgentDefinition, moment: Moment) -> Action:
     return _ask(state, agent, moment)
 
 
+def lost(state: RunState, agent: AgentDefinition) -> Outcome | None:
+    """How a run ends that must not go on without knowing whether a call took effect."""
+    if agent.on_unknown != "fail":
+        return None
+    calls = (state.calls[call_id] for call_id in state.asked if call_id in state.calls)
+    tool = next((call.tool for call in calls if call.error and call.error.kind == UNKNOWN), None)
+    if tool is None:
+        return None
+    message = (
+        f"The call of {tool} was interrupted, and nobody can tell whether it took effect. It was not repeated "
+        "(on_unknown: fail)."
+    )
+    return Outcome.failed(Reason.TOOL_ERROR, "OutcomeUnknown", message, partial=state.said or None)
+
+
 def _done(state: RunState, agent: AgentDefinition) -> Outcome | None:
     """How the run ended well, if it did: the task was completed, or the answer is one without calls."""
     if state.turn_open:
@@ -90,7 +107,7 @@ def _done(state: RunState, agent: AgentDefinition) -> Outcome | None:
     outcome = None
     if finished := completion_of(state):
         outcome = Outcome.completed(finished.result)
-    elif agent.finish == "text" and state.silent_turns and state.transcript[-1].role == "model":
+    elif agent.finish == "text" and state.silent:
         text = text_of(state.transcript[-1].parts)
         outcome = Outcome.completed(text) if text.strip() else None
     if outcome and state.recovery:
@@ -146,7 +163,7 @@ def _tokens(state: RunState) -> int:
 
 def _ask(state: RunState, agent: AgentDefinition, moment: Moment) -> Ask:
     said: list[str] = []
-    if state.silent_turns and state.transcript[-1:] and state.transcript[-1].role == "model":
+    if state.silent:
         said.append(notes.nudge(agent))
     if moment.repeated == INTERVENE_AT:
         said.append(notes.repeating(moment.repeated))

@@ -16,8 +16,12 @@ from retinue.core.outcome import Effect, Failure, Outcome, Reason, Status, Usage
 from retinue.errors import IllegalEvent
 
 CHARACTERS_OF_A_TOKEN = 4
-CUT_OFF = ("unknown", "interrupted")
-"""Kinds of errors of calls that have no result of their own, because their run was stopped."""
+UNKNOWN, INTERRUPTED = "unknown", "interrupted"
+"""Kinds of errors of calls that have no result of their own, because their run was stopped: a write may have taken
+effect."""
+NEVER_ENDED = (
+    "The run ended before this call had a result. It was not repeated, and nobody can tell whether it took effect."
+)
 
 
 @dataclass(slots=True)
@@ -151,9 +155,19 @@ class RunState:
         return [*_said_by_tools(self), *([Message(role="user", parts=said)] if said else [])]
 
     @property
+    def silent(self) -> bool:
+        """Whether the last that was said is an answer that asks for nothing."""
+        return not self.asked and bool(self.transcript) and self.transcript[-1].role == "model"
+
+    @property
     def unanswered(self) -> list[ToolCall]:
         """The calls of the last answer that have no result yet."""
         return [call for call_id, call in self.asked.items() if call_id not in self.results]
+
+    def cut_off(self, call_id: str) -> bool:
+        """Whether a call has no result of its own: its run was stopped, or nobody can tell what became of it."""
+        call = self.calls.get(call_id)
+        return bool(call and call.error and (call.unknown or call.error.kind == INTERRUPTED))
 
     def warned_of(self, code: str) -> bool:
         return any(code == warned for warned, _ in self.warned)
@@ -161,10 +175,17 @@ class RunState:
     def go_on_from(self, past: RunState) -> None:
         """Begin with what another run had said and heard, and with the calls that it left without a result."""
         self.transcript, self.asked, self.hints = list(past.transcript), dict(past.asked), list(past.hints)
-        cut_off = {call.call_id for call in past.calls.values() if call.error and call.error.kind in CUT_OFF}
-        self.results = {call_id: said for call_id, said in past.results.items() if call_id not in cut_off}
+        self.results = {call_id: said for call_id, said in past.results.items() if not past.cut_off(call_id)}
         self.summary, self.summarised, self.moved = past.summary, past.summarised, set(past.moved)
-        self.model = past.model
+        self.prompt_characters, self.prompt_tokens = past.prompt_characters, past.prompt_tokens
+        self.model, self.tools = past.model, past.tools
+
+    def close_past(self) -> None:
+        """End what it goes on from, so that something new can be said: what has no result there gets none any more."""
+        for call in self.unanswered:
+            self.results[call.call_id] = ToolResult(call_id=call.call_id, ok=False, result=NEVER_ENDED)
+        self.transcript += self.next_messages(())
+        self.asked, self.results, self.hints = {}, {}, []
 
     @property
     def begun(self) -> bool:
@@ -237,6 +258,8 @@ def _queued(state: RunState, event: e.Event, data: e.RunQueued, refuse: _Refusal
     if state.queued is not None:
         refuse("the run is queued already.")
     state.status, state.queued, state.definition = Status.QUEUED, data, data.definition
+    if data.continues:
+        state.close_past()
     if data.message_id is not None or (state.transcript and not data.continues):
         return  # what it answers is in its thread, or in what it goes on from
     if isinstance(data.input, str):
@@ -552,7 +575,7 @@ def closing(state: RunState, cause: str, text: str = "", thinking: str = "") -> 
         ends.append(interruption(state, cause, text, thinking))
     for call in state.open_calls.values():
         unknown = call.effect is Effect.WRITE
-        error = Failure(kind="unknown" if unknown else "interrupted", message=f"interrupted: {cause}")
+        error = Failure(kind=UNKNOWN if unknown else INTERRUPTED, message=f"interrupted: {cause}")
         ends.append(e.ToolFinished(call_id=call.call_id, ok=False, error=error, unknown=unknown))
     return ends
 

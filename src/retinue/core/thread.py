@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -89,6 +89,28 @@ def _said(parts: tuple[AnyPart, ...]) -> tuple[AnyPart, ...]:
     return tuple(part for part in parts if not isinstance(part, Thinking))
 
 
+def files_shown(messages: Iterable[Message]) -> list[Message]:
+    """A transcript in which the files that calls gave follow their results, as a person would show them."""
+    shown: list[Message] = []
+    tools: dict[str, str] = {}
+    for message in messages:
+        tools |= {part.call_id: part.tool for part in message.parts if isinstance(part, ToolCall)}
+        results = [part for part in message.parts if isinstance(part, ToolResult) and part.files]
+        shown.append(replace(message, parts=tuple(map(_without_files, message.parts))))
+        shown += [shown_by(tools.get(result.call_id, ""), result) for result in results]
+    return shown
+
+
+def _without_files(part: AnyPart) -> AnyPart:
+    return msgspec.structs.replace(part, files=()) if isinstance(part, ToolResult) and part.files else part
+
+
+def shown_by(tool: str, result: ToolResult) -> Message:
+    """The files that a call gave."""
+    names = ", ".join(file.name or file.media_type for file in result.files)
+    return Message(role="user", parts=(Text(text=f"[{tool or result.call_id} gave: {names}]"), *result.files))
+
+
 def characters(messages: Iterable[Message]) -> int:
     """How much a model is given to read, without its files."""
     return sum(_length(part) for message in messages for part in message.parts)
@@ -114,10 +136,10 @@ def tokens(message: Message) -> int:
 
 def fit(messages: Sequence[Message], room: int) -> tuple[list[Message], int]:
     """What fits into a window of tokens, and how many messages were left out: of the middle, the oldest. The first
-    stays, for it says what this is about, and the newest stay."""
+    stays, for it says what this is about, and the newest stay. Results go with the calls that they are of."""
     sizes = [tokens(message) for message in messages]
     total, gone = sum(sizes), 0
-    while total > room and gone < len(messages) - 2:
+    while gone < len(messages) - 2 and (total > room or (gone and messages[1 + gone].role == "tool")):
         gone += 1
         total -= sizes[gone]
     return [*messages[:1], *messages[1 + gone :]], gone

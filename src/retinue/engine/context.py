@@ -24,13 +24,13 @@ from retinue.core.messages import Message
 from retinue.core.outcome import Effect, Failure, Outcome, Status, Waits
 from retinue.core.run import Call, Child, RunState, Ticket
 from retinue.core.schema import wrong_schema
-from retinue.core.thread import ThreadMessage, turns
+from retinue.core.thread import ThreadMessage, files_shown, turns
 from retinue.engine.alarm import Alarm, time_limit
 from retinue.engine.codec import Codec
 from retinue.engine.gate import Gate
 from retinue.engine.hub import Hub
 from retinue.engine.journal import Journal
-from retinue.engine.past import Past, outcome_of, read_outcome, read_state
+from retinue.engine.past import Past, outcome_of, read_outcome, read_whole
 from retinue.engine.prompt import Prompt, branch_of, opened_prompt, prompt_of
 from retinue.engine.speech import Speech
 from retinue.engine.submit import Request, Submitter
@@ -190,7 +190,8 @@ class RunContext:
         if answer.run_id is None or answer.status is not Status.COMPLETED:
             return []
         run_id = answer.run_id
-        return (await self._journal.outlast(lambda _: read_state(self._store, self._codec, run_id))).messages
+        state = await self._journal.outlast(lambda _: read_whole(self._store, self._codec, run_id))
+        return files_shown(state.messages) if state else []
 
     async def opened(self, prompt: Prompt, takes: Takes) -> Prompt:
         """The same with its files opened; what is lost on the way is a warning in the journal."""

@@ -67,6 +67,15 @@ async def read_past(store: Store, codec: Codec, row: RunRow, *, continued: bool 
     return Past(tuple(reversed(states)))
 
 
+async def read_whole(store: Store, codec: Codec, run_id: str) -> RunState | None:
+    """The state of a run with all that it went on from; None when it is gone."""
+    row = await store.run(run_id)
+    if row is None:
+        return None
+    past = await read_past(store, codec, row, continued=True)
+    return await read_state(store, codec, run_id, past=past.states[0] if past.states else None)
+
+
 async def read_outcome(store: Store, codec: Codec, run_id: str) -> Outcome:
     """How a run ended, from its last event."""
     last = await store.last_event(run_id)

@@ -62,7 +62,8 @@ class Halted(BaseException):
     """The process is held to be dead from here on (see `retinue.testing`)."""
 
 
-Checkpoint = Callable[[str, Sequence[Write]], None]
+Checkpoint = Callable[[str, Sequence[Write]], Sequence[Write] | None]
+"""Told when a commit begins (what it gives is written instead), and before and after it. May raise `Halted`."""
 Job = tuple[Write | Callable[[Any], object], "asyncio.Future[Any]"]
 
 
@@ -179,6 +180,8 @@ class Writer:
         answers.extend((future, batch.results.get(id(write))) for write, future in writes)
 
     def _transact(self, writes: Sequence[Write]) -> Batch:
+        if self.checkpoint:
+            writes = self._check("begin", writes) or writes
         batch = execute(self._begin(), writes)
         if self.checkpoint:
             self._check("before", writes)
@@ -204,10 +207,10 @@ class Writer:
         self.clock.told(asked, tx.now)
         return tx
 
-    def _check(self, when: str, writes: Sequence[Write]) -> None:
+    def _check(self, when: str, writes: Sequence[Write]) -> Sequence[Write] | None:
         assert self.checkpoint
         try:
-            self.checkpoint(when, writes)
+            return self.checkpoint(when, writes)
         except Halted:
             self.halted = True
             self.checkpoint("halted", ())

@@ -1,8 +1,11 @@
-"""The crash harness: stop a worker before and after each of its commits, start another, and see that nothing is
-lost and nothing is done twice.
+"""The crash harness: stop a worker before each of its commits and after each of its events, start another, and see
+that nothing is lost and nothing is done twice.
 
     async def test_order_survives(tmp_path):
-        report = await crash_everywhere(Scenario(order, {"item": "tea"}), databases(tmp_path), check)
+        report = await crash_everywhere(Scenario(target=order, input={"item": "tea"}), sqlite_files(tmp_path), check)
+
+An agent is run in the same way: `Scenario(target="agent:guide", agents=[guide], models={"m": model})`. What its model
+says must follow from what it is asked, not from how often: after a crash it is asked again.
 
 From the instant of the crash the stopped worker's connection refuses everything: no code of it, not even a
 `finally`, can write any more. `processes=` does the same with a process that ends at once.
@@ -18,7 +21,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from retinue.app import Retinue, Run
 from retinue.core import events as e
@@ -26,16 +29,20 @@ from retinue.core.outcome import Effect, Outcome
 from retinue.core.run import RunState, fold
 from retinue.engine.worker import LEASE_SECONDS
 from retinue.ports.models import Model
-from retinue.ports.store import Write
 from retinue.runners.function import target_of
-from retinue.store.writer import Halted
+from retinue.settings import Settings, TheProject
+from retinue.store.writer import Checkpoint, Halted
 from retinue.testing.clock import SetClock
 from retinue.testing.drain import drain
+from retinue.testing.points import Life, Point, When
 
-When = Literal["before", "after"]
+if TYPE_CHECKING:
+    from retinue.project.python import Agent
+
 WHENS: tuple[When, ...] = ("before", "after")
 Databases = Callable[[], AbstractAsyncContextManager[str]]
 MOST_STEPS = 500
+LONGEST_LINE = 500
 
 
 async def nobody(app: Retinue, run: Run) -> bool:
@@ -55,15 +62,26 @@ class Scenario:
     `people` is called whenever all is at rest: it looks, does what is to be done (answer a ticket, cancel
     something) and says whether it did anything. When it did not, the clock is moved to the next time that
     something waits for. `then` is called when the run has ended and may give another one that follows it, such as
-    a retry. `begin` is called before each story, to reset what stands for the outside world.
+    a retry. `begin` is called before each story, to reset what stands for the outside world. `submit` begins the run
+    in another way than with `target` and `input`; it is called in each life, and gives the same run each time.
     """
 
-    target: str | Callable[..., Awaitable[Any]]
+    target: str | Callable[..., Awaitable[Any]] = ""
     input: object = None
+    submit: Callable[[Retinue], Awaitable[Run]] | None = None
     people: Callable[[Retinue, Run], Awaitable[bool]] = nobody
     then: Callable[[Retinue, Run], Awaitable[Run | None]] = nothing
     begin: Callable[[], None] = lambda: None
     models: Mapping[str, Model] | None = None
+    agents: Sequence[Agent] = ()
+    project: TheProject | None = None
+    settings: Settings | None = None
+
+    async def begun(self, app: Retinue) -> Run:
+        """The run; the same one in each life."""
+        if self.submit:
+            return await self.submit(app)
+        return await app.submit(target_of(self.target), self.input, idempotency_key="scenario")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +91,6 @@ class Story:
     run_id: str
     outcome: Outcome
     trees: Mapping[str, Mapping[str, Sequence[e.Event]]]
-    commits: int
 
     @property
     def journals(self) -> Mapping[str, Sequence[e.Event]]:
@@ -87,24 +104,16 @@ class Story:
         return [fold(run_id, journal) for run_id, journal in self.journals.items()]
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
-    """Where a life ends: before or after which of its commits; and as which scenario's process, if it is one."""
-
-    number: int
-    when: When
-    processes: str | None = None
-
-
 @dataclass(slots=True)
 class Report:
     """What the harness has tried: at each point a life was ended, and another one went on."""
 
     commits: int
+    events: int
     points: int = 0
 
     def __str__(self) -> str:
-        return f"{self.commits} commits, {self.points} points tested"
+        return f"{self.commits} commits, {self.events} events, {self.points} points tested"
 
 
 async def crash_everywhere(
@@ -121,19 +130,19 @@ async def crash_everywhere(
     `part` is (which, of how many), to share the points among several tests.
     """
     which, parts = part
+    whole = Life()
     async with databases() as url:
         scenario.begin()
-        undisturbed = await live(scenario, url, SetClock())
+        undisturbed = await live(scenario, url, SetClock(), whole)
     check_laws(undisturbed)
     check(undisturbed, undisturbed)
-    report = Report(undisturbed.commits)
-    for number in count(1 + which, parts):
-        reached = [
-            await _try_point(scenario, databases, check, undisturbed, Point(number, when, processes)) for when in WHENS
-        ]
-        report.points += sum(reached)
-        if not all(reached):  # the life was over before: how writes share commits differs a little each time
-            break
+    report = Report(whole.commits, whole.events)
+    for when in WHENS:
+        number = 1 + which
+        # Until the life is over before: how writes share commits differs a little each time.
+        while await _try_point(scenario, databases, check, undisturbed, Point(number, when, processes)):
+            report.points += 1
+            number += parts
     print(f"crash harness, part {which + 1} of {parts}: {report}")
     return report
 
@@ -148,8 +157,7 @@ async def _try_point(
             check_laws(story)
             check(undisturbed, story)
         except AssertionError as error:
-            place = f"{point.when} commit {point.number}"
-            raise AssertionError(f"after a crash {place}: {error}\n{render(story)}") from error
+            raise AssertionError(f"after a crash {point}: {error}\n{render(story)}") from error
     return crashed
 
 
@@ -165,15 +173,13 @@ async def _crash_and_recover(scenario: Scenario, url: str, point: Point) -> tupl
 
 
 async def _life(scenario: Scenario, url: str, clock: SetClock, point: Point) -> bool:
-    """A life that ends at the given commit, in this process. Whether it got that far."""
-    loop, over, commits = asyncio.get_running_loop(), asyncio.Event(), count(1)
+    """A life that ends at the given point, in this process. Whether it got that far."""
+    loop, over = asyncio.get_running_loop(), asyncio.Event()
 
-    def checkpoint(at: str, writes: Sequence[Write]) -> None:
-        if at == "halted":
-            loop.call_soon_threadsafe(over.set)
-        elif at == point.when and next(commits) == point.number:
-            raise Halted
+    def end() -> None:
+        raise Halted
 
+    checkpoint = Life(point, end, lambda: loop.call_soon_threadsafe(over.set))
     life = asyncio.create_task(live(scenario, url, clock, checkpoint))
     ended = asyncio.create_task(over.wait())
     await asyncio.wait({life, ended}, return_when=asyncio.FIRST_COMPLETED)
@@ -183,12 +189,19 @@ async def _life(scenario: Scenario, url: str, clock: SetClock, point: Point) -> 
     return over.is_set()
 
 
-async def live(
-    scenario: Scenario, url: str, clock: SetClock, checkpoint: Callable[[str, Sequence[Write]], None] | None = None
-) -> Story:
+async def live(scenario: Scenario, url: str, clock: SetClock, checkpoint: Checkpoint | None = None) -> Story:
     """Open the database, run the scenario to its end, tell the story."""
-    async with Retinue.open(url, clock=clock, checkpoint=checkpoint, grace=0, models=scenario.models) as app:
-        runs = [await app.submit(target_of(scenario.target), scenario.input, idempotency_key="scenario")]
+    async with Retinue.open(
+        url,
+        clock=clock,
+        checkpoint=checkpoint,
+        grace=0,
+        models=scenario.models,
+        agents=scenario.agents,
+        project=scenario.project,
+        settings=scenario.settings,
+    ) as app:
+        runs = [await scenario.begun(app)]
         for _ in range(MOST_STEPS):
             await drain(app)
             rows = await app.service.tree(runs[-1].id)
@@ -216,7 +229,7 @@ async def _story(app: Retinue, runs: Sequence[Run]) -> Story:
     for run in runs:
         rows = await app.service.tree(run.id)
         trees[run.id] = {row.id: await app.service.events(row.id, limit=100_000) for row in rows}
-    return Story(runs[-1].id, await runs[-1].outcome(), trees, app.services.store.commits)
+    return Story(runs[-1].id, await runs[-1].outcome(), trees)
 
 
 def check_laws(story: Story) -> None:
@@ -252,9 +265,13 @@ def unknown_calls(story: Story) -> set[str]:
 def render(story: Story) -> str:
     """The tree's events in order, a line each."""
     events = sorted((event for journal in story.journals.values() for event in journal), key=lambda x: x.root_seq)
-    return "\n".join(
-        f"{x.root_seq:4} {x.run_id[-6:]} {x.seq:3} a{x.attempt} {x.type:14} {e.as_dict(x.data)}" for x in events
-    )
+    return "\n".join(map(_line, events))
+
+
+def _line(event: e.Event) -> str:
+    place = f"{event.root_seq:4} {event.run_id[-6:]} {event.seq:3} a{event.attempt}"
+    data = str(e.as_dict(event.data))
+    return f"{place} {event.type:14} {data if len(data) <= LONGEST_LINE else f'{data[:LONGEST_LINE]}…'}"
 
 
 def sqlite_files(folder: Path) -> Databases:
@@ -280,7 +297,7 @@ def _remove(path: Path) -> None:
 
 async def _process(url: str, point: Point) -> bool:
     assert point.processes
-    place = ("--commit", str(point.number), "--when", point.when)
+    place = ("--number", str(point.number), "--when", point.when)
     arguments = ("-m", "retinue.testing", point.processes, url, *place)
     process = await asyncio.create_subprocess_exec(
         sys.executable, *arguments, env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

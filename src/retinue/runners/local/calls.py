@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import msgspec
 
@@ -12,30 +12,21 @@ from retinue.core import events as e
 from retinue.core import notes
 from retinue.core.agent import AgentDefinition
 from retinue.core.approval import EXPIRED, Verdict, settle
-from retinue.core.loop import order_of
+from retinue.core.loop import lost, order_of
 from retinue.core.messages import ToolCall
 from retinue.core.outcome import Effect, Failure, Waits
-from retinue.core.policy import ASK_FOR_SECONDS, Action, Decision, Policy, decide
-from retinue.core.run import Call, Ticket
+from retinue.core.policy import Action, Decision, Policy, decide
+from retinue.core.run import Ticket
 from retinue.core.tool import CLIENT, FINISH
 from retinue.engine.alarm import Alarm
-from retinue.engine.context import RunContext, decide_interrupted
-from retinue.ports.tools import Tool
+from retinue.engine.context import RunContext
+from retinue.runners.local.interrupted import Interrupted
 from retinue.runners.local.invocation import Asks, invoke
 from retinue.runners.local.kit import Kit
+from retinue.runners.local.ready import Ready, started
 
 LONGEST_SHOWN, MOST_LISTED = 80, 100
 OVER = "It was not called: the time of the run was over."
-
-
-@dataclass(frozen=True, slots=True)
-class Ready:
-    """A call that fits. With a `decision`, people are asked before it runs."""
-
-    call: ToolCall
-    tool: Tool
-    arguments: Mapping[str, object]
-    decision: Decision | None = None
 
 
 class Calls:
@@ -44,9 +35,10 @@ class Calls:
     def __init__(self, ctx: RunContext, agent: AgentDefinition, kit: Kit, policy: Policy, alarm: Alarm) -> None:
         self._ctx, self._agent, self._kit, self._alarm = ctx, agent, kit, alarm
         self._policy = _remembering(ctx, kit, policy)
+        self._interrupted = Interrupted(ctx, agent)
 
     async def perform(self, calls: Sequence[ToolCall], offered: Sequence[str]) -> None:
-        """Give each call its one result. What completes the task comes last."""
+        """Give each call its one result, unless the run cannot go on. What completes the task comes last."""
         ready: list[Ready] = []
         for call in calls:
             if call.tool == FINISH and FINISH in offered:
@@ -59,10 +51,19 @@ class Calls:
         await self._open_tickets(ready)
         await self._run(ready)
         for call in calls:
-            if call.tool == FINISH and FINISH in offered:
+            if call.tool == FINISH and FINISH in offered and not self._cannot_go_on():
                 self._complete(call)
 
+    def _cannot_go_on(self) -> bool:
+        return lost(self._ctx.state, self._agent) is not None
+
     def _refuse(self, call: ToolCall, why: str) -> None:
+        """It is not called; or not again, when it was under way and cannot be called any more."""
+        if begun := self._ctx.state.open_calls.get(call.call_id):
+            unknown = begun.effect is Effect.WRITE and not begun.asks
+            error = Failure(kind="refused", message=f"{why} {notes.unknown(begun.tool)}" if unknown else why)
+            self._ctx.note(e.ToolFinished(call_id=call.call_id, ok=False, error=error, unknown=unknown))
+            return
         tool = self._kit.tools.get(call.tool)
         name = tool.name if tool else call.tool
         self._ctx.note(e.ToolRefused(call_id=call.call_id, tool=name, why=why, turn=self._ctx.state.turn or None))
@@ -77,14 +78,8 @@ class Calls:
             case str() as why:
                 self._refuse(call, why)
             case checked:
-                started = e.ToolStarted(
-                    call_id=call.call_id,
-                    tool=FINISH,
-                    arguments=call.arguments,
-                    effect=Effect.READ,
-                    turn=ctx.state.turn or None,
-                )
-                ctx.note(started, e.ToolFinished(call_id=call.call_id, ok=True, result=checked.value))
+                begun = started(ctx.state, call, FINISH, call.arguments, Effect.READ)
+                ctx.note(begun, e.ToolFinished(call_id=call.call_id, ok=True, result=checked.value))
 
     # Judging
 
@@ -97,7 +92,7 @@ class Calls:
             return checked
         assert isinstance(checked.value, Mapping)
         ready = Ready(call, tool, checked.value)
-        if tool.origin == CLIENT or call.call_id in self._ctx.state.ticket_of_call:
+        if tool.origin == CLIENT or self._has_ticket(call.call_id):
             return replace(ready, decision=Decision(action=Action.ASK))
         if call.call_id in self._ctx.state.calls or self._ctx.past.call(call.call_id):
             return ready  # it was decided before it was interrupted
@@ -152,6 +147,8 @@ class Calls:
 
     async def _one(self, one: Ready) -> None:
         """A call, once people allow it, until it has its result."""
+        if self._cannot_go_on():
+            return
         if one.decision:
             ticket = await self._ctx.decided(one.call.call_id)
             if one.tool.origin == CLIENT:
@@ -184,32 +181,20 @@ class Calls:
         if ticket.decision not in ("answered", "approved"):
             self._refuse(one.call, f"The client did not call it ({ticket.decision}). {ticket.message}".strip())
             return
-        ctx.note(self._started(one, ctx.key_of(call_id)), e.ToolFinished(call_id=call_id, ok=True, result=ticket.value))
-
-    def _started(self, one: Ready, key: str) -> e.ToolStarted:
-        state, call_id = self._ctx.state, one.call.call_id
-        before = state.calls.get(call_id)
-        return e.ToolStarted(
-            call_id=call_id,
-            tool=one.tool.name,
-            arguments=dict(one.arguments),
-            effect=one.tool.effect,
-            key=key,
-            try_=before.try_ + 1 if before else 1,
-            turn=state.turn or None,
+        ctx.note(
+            one.started(ctx.state, ctx.key_of(call_id)), e.ToolFinished(call_id=call_id, ok=True, result=ticket.value)
         )
 
     async def _call(self, one: Ready) -> Asks | None:
         ctx, call_id = self._ctx, one.call.call_id
         known = ctx.state.calls.get(call_id) or ctx.past.call(call_id)
-        if known and not await self._may_call_again(one, known):
+        if known and not await self._interrupted.may_call_again(one, known):
             return None
         if self._alarm.rung:
-            self._give_up(one, known)
+            self._refuse(one.call, OVER)
             return None
         async with ctx.entered(call_id):
-            started = self._started(one, known.key if known and known.key else ctx.key_of(call_id))
-            ctx.note(started)
+            ctx.note(one.started(ctx.state, known.key if known and known.key else ctx.key_of(call_id)))
             if one.tool.effect is Effect.WRITE:
                 await ctx.sync()
             result = await invoke(ctx, one.tool, ctx.state.calls[call_id], self._alarm)
@@ -217,72 +202,6 @@ class Calls:
                 return result
             ctx.note(result)
             return None
-
-    def _give_up(self, one: Ready, known: Call | None) -> None:
-        if known and one.call.call_id in self._ctx.state.open_calls:
-            error = Failure(kind="timeout", message=OVER)
-            self._ctx.note(e.ToolFinished(call_id=one.call.call_id, ok=False, error=error))
-        else:
-            self._refuse(one.call, OVER)
-
-    # After a crash
-
-    async def _may_call_again(self, one: Ready, known: Call) -> bool:
-        """Whether a call that was interrupted is made again. If not, its result is recorded."""
-        interrupted = not known.finished or known.unknown
-        if not interrupted or one.tool.effect is not Effect.WRITE:
-            return True  # a failure of the past is tried again
-        lost = f"{known.call_id}?lost{known.try_}"
-        if lost in self._ctx.state.ticket_of_call:
-            return await self._person_decides(one, lost)
-        if known.asks and not known.finished:
-            return True
-        if one.tool.check:
-            finished = await decide_interrupted(known.call_id, known.key, one.tool.check)
-            return finished is None or self._record(one, known, finished)
-        match self._agent.on_unknown:
-            case "retry":
-                return True
-            case "ask":
-                title = f"{one.tool.name} was interrupted, and nobody knows whether it took effect. Call it again?"
-                self._begin_here(one, known)
-                ticket = self._ctx.ticket(
-                    lost,
-                    Waits.APPROVAL,
-                    title,
-                    tool=one.tool.name,
-                    arguments=dict(one.arguments),
-                    expires_in=ASK_FOR_SECONDS,
-                )
-                await self._ctx.open_tickets(ticket)
-                return await self._person_decides(one, lost)
-            case "tell" | "fail":
-                return self._record(one, known, _unknown(one, known))
-
-    async def _person_decides(self, one: Ready, lost: str) -> bool:
-        ticket = await self._ctx.decided(lost)
-        call_id = one.call.call_id
-        if ticket.decision == "approved":
-            return True
-        known = self._ctx.state.calls[call_id]
-        if ticket.decision == "answered":
-            return self._record(one, known, e.ToolFinished(call_id=call_id, ok=True, result=ticket.value, checked=True))
-        return self._record(one, known, _unknown(one, known))
-
-    def _begin_here(self, one: Ready, known: Call) -> None:
-        """A call that was interrupted in the past is in this run's journal too."""
-        if one.call.call_id not in self._ctx.state.calls:
-            self._ctx.note(self._started(one, known.key))
-
-    def _record(self, one: Ready, known: Call, finished: e.ToolFinished) -> bool:
-        self._begin_here(one, known)
-        self._ctx.note(finished)
-        return False
-
-
-def _unknown(one: Ready, known: Call) -> e.ToolFinished:
-    error = Failure(kind="unknown", message=notes.unknown(one.tool.name))
-    return e.ToolFinished(call_id=known.call_id, ok=False, unknown=True, error=error)
 
 
 def shown(name: str) -> str:

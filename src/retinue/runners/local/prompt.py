@@ -10,7 +10,7 @@ import msgspec
 from retinue.core.messages import Message, Text, ToolResult
 from retinue.core.notes import as_text, shortened
 from retinue.core.run import RunState
-from retinue.core.thread import characters
+from retinue.core.thread import characters, shown_by
 from retinue.engine.context import RunContext
 from retinue.engine.prompt import Prompt
 from retinue.ports.models import Takes
@@ -24,13 +24,13 @@ class LocalPrompt:
 
     def __init__(self, ctx: RunContext, head: Prompt, takes: Takes) -> None:
         self._ctx, self._takes = ctx, takes
-        self._head = tuple(head.messages)
+        self.head = tuple(head.messages)
         self.files: dict[str, bytes] = dict(head.files)
         self._opened: dict[str, Message] = {}
         self._shown: list[Message] = []
         self._taken = 0
         self._view = _view_of(ctx.state)
-        self._characters = characters(self._head)
+        self._characters = characters(self.head)
 
     async def prepare(self) -> None:
         """Open the files of new messages, so that `messages` needs no more than memory."""
@@ -43,9 +43,7 @@ class LocalPrompt:
     async def _open(self, result: ToolResult) -> None:
         """What a call gave besides text follows its result, as a person would show it."""
         call = self._ctx.state.calls.get(result.call_id)
-        prompt = Prompt(
-            [Message(role="user", parts=(Text(text=_belongs(result, call.tool if call else "")), *result.files))]
-        )
+        prompt = Prompt([shown_by(call.tool if call else "", result)])
         opened = await self._ctx.opened(prompt, self._takes)
         self._opened[result.call_id] = opened.messages[0]
         self.files |= opened.files
@@ -53,11 +51,11 @@ class LocalPrompt:
     def messages(self, notes: tuple[str, ...] = ()) -> tuple[Message, ...]:
         """All that the next turn is given, with what it adds itself."""
         self._take_new()
-        return (*self._head, *self._shown, *self._as_shown(self._ctx.state.next_messages(notes)))
+        return (*self.head, *self._shown, *self._as_shown(self._ctx.state.next_messages(notes)))
 
     def count(self, messages: Sequence[Message]) -> int:
         """How many characters these are; of what was there before, it is known."""
-        known = len(self._head) + len(self._shown)
+        known = len(self.head) + len(self._shown)
         return self._characters + characters(messages[known:])
 
     def _take_new(self) -> None:
@@ -65,7 +63,7 @@ class LocalPrompt:
         state = self._ctx.state
         if self._view != (view := _view_of(state)):
             self._view, self._taken, self._shown = view, state.summarised, self._beginning()
-            self._characters = characters(self._head) + characters(self._shown)
+            self._characters = characters(self.head) + characters(self._shown)
         new = self._as_shown(state.transcript[self._taken :])
         self._shown += new
         self._characters += characters(new)
@@ -100,8 +98,3 @@ class LocalPrompt:
 
 def _view_of(state: RunState) -> tuple[int, int]:
     return state.summarised, len(state.moved)
-
-
-def _belongs(result: ToolResult, tool: str) -> str:
-    names = ", ".join(file.name or file.media_type for file in result.files)
-    return f"[{tool or result.call_id} gave: {names}]"

@@ -44,7 +44,8 @@ class Turns:
 
     def __init__(self, ctx: RunContext, agent: AgentDefinition, model: Model, prompt: LocalPrompt) -> None:
         self._ctx, self._agent, self._model, self._prompt = ctx, agent, model, prompt
-        self._ids = {call.call_id for message in ctx.state.transcript for call in _calls(message.parts)}
+        said = (*prompt.head, *ctx.state.transcript)
+        self._ids = {call.call_id for message in said for call in _calls(message.parts)}
 
     async def take(
         self, given: Given, notes: tuple[str, ...], warnings: tuple[e.Warned, ...], alarm: Alarm, *, grace: bool = False
@@ -57,7 +58,7 @@ class Turns:
             return Recover(Reason.BUDGET, "max_cost_usd")
         request = self._request(given, notes)  # with what was said while money was put aside
         if not ctx.state.turn_open:
-            ctx.note(*warnings, self._started(given, notes, request))
+            ctx.note(self._started(given, notes, request), *warnings)  # the notes first: what was warned of is said
             await ctx.sync()
         try:
             with alarm.interrupting(), time_limit(ctx.clock, self._agent.limits.turn_timeout):
@@ -96,14 +97,14 @@ class Turns:
         return min(ends)
 
     def _started(self, given: Given, notes: tuple[str, ...], request: ModelRequest) -> e.TurnStarted:
-        state = self._ctx.state
+        state, names = self._ctx.state, tuple(given.tools)
         return e.TurnStarted(
             turn=state.turn + 1,
             model=self._model.name,
             notes=notes,
             messages=len(request.messages),
             characters=self._prompt.count(request.messages),
-            tools=None if state.tools == (names := tuple(given.tools)) else names,
+            tools=None if state.turn and state.tools == names else names,
             settings=None if state.settings == given.settings else dict(given.settings),
             instructions=None if state.instructions == given.instructions else given.instructions,
         )
