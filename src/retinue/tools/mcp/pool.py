@@ -1,0 +1,98 @@
+"""The MCP servers of a process: shared ones connected once, private ones for one run alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from retinue.core.mcp import McpServer
+from retinue.core.tool import ALL, ALL_OF_SERVERS, OF_SERVER
+from retinue.ports.clock import Clock, SystemClock
+from retinue.ports.tools import Toolbox
+from retinue.tools.mcp.link import Link
+from retinue.tools.mcp.logs import SdkLogs
+from retinue.tools.mcp.masks import Masks
+
+PATIENCE = 0.5
+"""Seconds that a run waits for its private servers to end. Those that take longer are ended all the same, aside."""
+
+
+class McpPool:
+    """Where runs get the tools of MCP servers from.
+
+    `servers` are shared by all runs: each is connected when a run first needs it, and again when it broke. `folder`
+    is where programs are started that name no other.
+    """
+
+    def __init__(
+        self,
+        servers: Mapping[str, McpServer],
+        secrets: Mapping[str, str] | None = None,
+        clock: Clock | None = None,
+        folder: Path | None = None,
+    ) -> None:
+        self._secrets = dict(secrets or {})
+        self._clock = clock or SystemClock()
+        self._folder = folder or Path()
+        self._masks = Masks(self._secrets)
+        self._logs = SdkLogs(self._masks)
+        self._shared = {name: self._link(server) for name, server in servers.items()}
+        self._ending: set[asyncio.Task[None]] = set()
+
+    @property
+    def servers(self) -> Collection[str]:
+        """The names of those that are shared."""
+        return self._shared.keys()
+
+    @asynccontextmanager
+    async def opened(
+        self, private: Sequence[McpServer] = (), *, patterns: Iterable[str] | None = None
+    ) -> AsyncIterator[Toolbox]:
+        """The tools of a run's own servers, and of those shared ones that its `patterns` may mean (all, without any).
+
+        Servers are connected side by side. One that cannot be had is a problem, in words. What is private is
+        connected for this run, seen by no other, and ended with it.
+        """
+        own = {server.name: self._link(server) for server in private}
+        shared = {name: link for name, link in self._shared.items() if name not in own and _meant(name, patterns)}
+        try:
+            yield await _all_of([*own.values(), *shared.values()])
+        finally:
+            await self._end(own.values())
+
+    async def close(self) -> None:
+        """End all servers. Runs that still have some are told so at their next call."""
+        await self._end(self._shared.values())
+        while self._ending:
+            await asyncio.wait(self._ending)
+        self._logs.close()
+
+    def _link(self, server: McpServer) -> Link:
+        return Link(server, self._secrets, self._masks, self._clock, self._folder)
+
+    async def _end(self, links: Iterable[Link]) -> None:
+        tasks = {task for link in links for task in link.end()}
+        for task in tasks:
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)
+        if tasks:
+            await asyncio.wait(tasks, timeout=PATIENCE)
+
+
+async def _all_of(links: Sequence[Link]) -> Toolbox:
+    async with asyncio.TaskGroup() as group:
+        offers = [group.create_task(link.offer()) for link in links]
+    found = [offer.result() for offer in offers]
+    return Toolbox(
+        tools=[tool for tools, _ in found for tool in tools],
+        problems=[problem for _, problems in found for problem in problems],
+    )
+
+
+def _meant(server: str, patterns: Iterable[str] | None) -> bool:
+    if patterns is None:
+        return True
+    of_it = f"{OF_SERVER}{server}/"
+    return any(pattern in (ALL, ALL_OF_SERVERS) or pattern.startswith(of_it) for pattern in patterns)

@@ -1,0 +1,14 @@
+"""Calls of a toolbox by the name of a tool."""
+
+from __future__ import annotations
+
+from retinue.ports.tools import Tool, Toolbox
+from tests.tools.context import Context
+
+
+def tool_of(box: Toolbox, name: str) -> Tool:
+    return next(tool for tool in box.tools if tool.name == name)
+
+
+async def call(box: Toolbox, name: str, /, context: Context | None = None, **arguments: object) -> object:
+    return await tool_of(box, name).call(arguments, context or Context())
