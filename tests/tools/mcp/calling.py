@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from retinue.ports.tools import Tool, Toolbox
+from retinue.ports.tools import Tool
+from retinue.tools.toolbox import Connected
 from tests.tools.context import Context
 
 
-def tool_of(box: Toolbox, name: str) -> Tool:
+def tool_of(box: Connected, name: str) -> Tool:
     return next(tool for tool in box.tools if tool.name == name)
 
 
-async def call(box: Toolbox, name: str, /, context: Context | None = None, **arguments: object) -> object:
+async def call(box: Connected, name: str, /, context: Context | None = None, **arguments: object) -> object:
     return await tool_of(box, name).call(arguments, context or Context())

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from retinue.core.mcp import McpServer
-from retinue.core.tool import ALL, ALL_OF_SERVERS, OF_SERVER
 from retinue.ports.clock import Clock, SystemClock
-from retinue.ports.tools import Toolbox
 from retinue.tools.mcp.link import Link
 from retinue.tools.mcp.logs import SdkLogs
 from retinue.tools.mcp.masks import Masks
+from retinue.tools.toolbox import Connected
 
 PATIENCE = 0.5
 """Seconds that a run waits for its private servers to end. Those that take longer are ended all the same, aside."""
 
 
 class McpPool:
-    """Where runs get the tools of MCP servers from.
+    """Where runs get the tools of MCP servers from (`Servers` of the toolbox).
 
     `servers` are shared by all runs: each is connected when a run first needs it, and again when it broke. `folder`
     is where programs are started that name no other.
@@ -42,23 +41,23 @@ class McpPool:
         self._ending: set[asyncio.Task[None]] = set()
 
     @property
-    def servers(self) -> Collection[str]:
-        """The names of those that are shared."""
-        return self._shared.keys()
+    def names(self) -> Sequence[str]:
+        """Of those that are shared."""
+        return tuple(self._shared)
 
     @asynccontextmanager
-    async def opened(
-        self, private: Sequence[McpServer] = (), *, patterns: Iterable[str] | None = None
-    ) -> AsyncIterator[Toolbox]:
-        """The tools of a run's own servers, and of those shared ones that its `patterns` may mean (all, without any).
+    async def connected(
+        self, shared: Sequence[str] = (), private: Sequence[McpServer] = ()
+    ) -> AsyncGenerator[Connected]:
+        """The tools of shared servers, by name, and of a run's own, which come before shared ones of the same name.
 
         Servers are connected side by side. One that cannot be had is a problem, in words. What is private is
         connected for this run, seen by no other, and ended with it.
         """
         own = {server.name: self._link(server) for server in private}
-        shared = {name: link for name, link in self._shared.items() if name not in own and _meant(name, patterns)}
+        links = {**{name: self._shared[name] for name in shared}, **own}
         try:
-            yield await _all_of([*own.values(), *shared.values()])
+            yield await _all_of(links.values())
         finally:
             await self._end(own.values())
 
@@ -81,18 +80,11 @@ class McpPool:
             await asyncio.wait(tasks, timeout=PATIENCE)
 
 
-async def _all_of(links: Sequence[Link]) -> Toolbox:
+async def _all_of(links: Iterable[Link]) -> Connected:
     async with asyncio.TaskGroup() as group:
         offers = [group.create_task(link.offer()) for link in links]
     found = [offer.result() for offer in offers]
-    return Toolbox(
+    return Connected(
         tools=[tool for tools, _ in found for tool in tools],
         problems=[problem for _, problems in found for problem in problems],
     )
-
-
-def _meant(server: str, patterns: Iterable[str] | None) -> bool:
-    if patterns is None:
-        return True
-    of_it = f"{OF_SERVER}{server}/"
-    return any(pattern in (ALL, ALL_OF_SERVERS) or pattern.startswith(of_it) for pattern in patterns)
