@@ -29,7 +29,6 @@ TOOLS: dict[str, dict[str, Any]] = {
 WRONG = [
     {"name": "two words", "inputSchema": {"type": "object"}},
     {"name": "wrong-schema", "inputSchema": {"type": "object", "properties": {"a": {"type": "nothing"}}}},
-    {"name": "no-object", "inputSchema": {"type": "array"}},
     {"name": "pid", "inputSchema": {"type": "object"}, "description": "the second of this name"},
 ]
 
@@ -49,7 +48,9 @@ class Server:
         if "endless-list" in self.how:
             return {"tools": [{"name": "one", "inputSchema": {"type": "object"}}], "nextCursor": "again"}
         if "hanging-list" in self.how:
-            time.sleep(1_000)
+            hang("I am asked for a list")
+        if "no-list" in self.how:
+            return {"tools": [{"name": "one", "inputSchema": {"type": "array"}}]}
         names = {**TOOLS, **{name: {} for name in self.more}}
         tools = [{"name": name, "inputSchema": {"type": "object"}, **more} for name, more in names.items()]
         return {"tools": tools + (WRONG if "wrong-tools" in self.how else [])}
@@ -62,7 +63,7 @@ class Server:
                 print("I cannot go on", file=sys.stderr, flush=True)
                 os._exit(7)
             case "hang":
-                time.sleep(1_000)
+                hang("I am called")
             case "environment":
                 return text(json.dumps(dict(os.environ)))
             case "remember":
@@ -111,6 +112,11 @@ def text(said: str) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": said}]}
 
 
+def hang(said: str) -> None:
+    print(said, file=sys.stderr, flush=True)
+    time.sleep(1_000)
+
+
 def send(message: dict[str, Any]) -> None:
     print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
 
@@ -126,10 +132,20 @@ def serve(server: Server) -> None:
             send({"id": message["id"], "error": {"code": -32601, "message": "Method not found"}})
 
 
+def starts(how: list[str]) -> int:
+    """How often it was started, this time too."""
+    for key in ("count", "once"):
+        if key in how:
+            path = Path(how[how.index(key) + 1])
+            with path.open("a") as lines:
+                lines.write(f"{os.getpid()}\n")
+            return len(path.read_text().splitlines())
+    return 1
+
+
 def main(how: list[str]) -> None:
-    if "count" in how:
-        with Path(how[how.index("count") + 1]).open("a") as starts:
-            starts.write(f"{os.getpid()}\n")
+    if starts(how) > 1 and "once" in how:
+        sys.exit(3)
     if "stubborn" in how:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if "exits" in how:
@@ -139,7 +155,7 @@ def main(how: list[str]) -> None:
         for n in range(20):
             print(f"Starting, step {n} …", flush=True)
     if "silent" in how or "garbage" in how:
-        time.sleep(1_000)
+        hang("I am silent")
     serve(Server(how))
     if "stubborn" in how:
         time.sleep(1_000)
