@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from retinue.core.mcp import McpServer
 from retinue.errors import ExtraMissing, ToolFailed
-from retinue.ports.clock import Clock
 from retinue.ports.tools import Tool
+from retinue.tools.mcp.common import Common
 from retinue.tools.mcp.filled import filled
-from retinue.tools.mcp.masks import Masks
 from retinue.tools.mcp.reasons import BrokenOff, reason_of, short
 from retinue.tools.mcp.waiting import at_most
 
@@ -38,9 +36,9 @@ class _Forgotten(ToolFailed):
 class Link:
     """Nobody connects twice at once; who fails is left alone for a while, longer each time."""
 
-    def __init__(self, server: McpServer, secrets: Mapping[str, str], masks: Masks, clock: Clock, folder: Path) -> None:
-        self.declared, self.masks, self.clock = server, masks, clock
-        self._secrets, self._folder = secrets, folder
+    def __init__(self, server: McpServer, common: Common) -> None:
+        self.declared, self.masks, self.clock = server, common.masks, common.clock
+        self._common = common
         self._lock = asyncio.Lock()
         self._session: Session | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -94,7 +92,7 @@ class Link:
         if self._offer is not None and not session.outdated:
             return self._offer
         try:
-            with at_most(self.clock, self.declared.start_timeout):
+            with at_most(self._common.clock, self.declared.start_timeout):
                 self._offer = await session.offer(self)
         except TimeoutError:
             seconds = self.declared.start_timeout
@@ -109,11 +107,11 @@ class Link:
             while self._session is None or not self._session.alive:
                 if self._closed:
                     raise ToolFailed(f"The MCP server {self.name} was closed")
-                wait = max(0.0, (self._not_before - self.clock.now_ms()) / 1000)
+                wait = max(0.0, (self._not_before - self._common.clock.now_ms()) / 1000)
                 if wait > patience:
                     raise ToolFailed(self._problem)
                 patience -= wait
-                await self.clock.sleep(wait)
+                await self._common.clock.sleep(wait)
                 self._session = await self._connect()
             return self._session
 
@@ -132,7 +130,7 @@ class Link:
         self._failures += 1
         self._problem = problem
         delay = min(LONGEST_DELAY, 2.0 ** (self._failures - 1))
-        self._not_before = self.clock.now_ms() + round(delay * 1000)
+        self._not_before = self._common.clock.now_ms() + round(delay * 1000)
         return None
 
     @staticmethod
@@ -145,9 +143,9 @@ class Link:
 
     async def _begin(self) -> Session:
         """Importing the SDK takes a second, so it is done aside, where it is needed first."""
-        server = filled(self.declared, self._secrets)
+        server = filled(self.declared, self._common.secrets)
         make = await asyncio.to_thread(_session_class)
-        session = self._session = make(server, self.masks, self.clock, self._folder)
+        session = self._session = make(server, self._common)
         self._tasks.add(session.task)
         session.task.add_done_callback(self._tasks.discard)
         if self._closed:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from retinue.core.mcp import McpServer
 from retinue.ports.clock import Clock, SystemClock
+from retinue.tools.mcp.common import Common
 from retinue.tools.mcp.link import Link
 from retinue.tools.mcp.logs import SdkLogs
 from retinue.tools.mcp.masks import Masks
@@ -32,12 +33,12 @@ class McpPool:
         clock: Clock | None = None,
         folder: Path | None = None,
     ) -> None:
-        self._secrets = dict(secrets or {})
-        self._clock = clock or SystemClock()
-        self._folder = folder or Path()
-        self._masks = Masks(self._secrets)
-        self._logs = SdkLogs(self._masks)
-        self._shared = {name: self._link(server) for name, server in servers.items()}
+        masks = Masks(secrets or {})
+        self._common = Common(
+            secrets=dict(secrets or {}), masks=masks, clock=clock or SystemClock(), folder=folder or Path()
+        )
+        self._logs = SdkLogs(masks)
+        self._shared = {name: Link(server, self._common) for name, server in servers.items()}
         self._ending: set[asyncio.Task[None]] = set()
 
     @property
@@ -54,7 +55,7 @@ class McpPool:
         Servers are connected side by side. One that cannot be had is a problem, in words. What is private is
         connected for this run, seen by no other, and ended with it.
         """
-        own = {server.name: self._link(server) for server in private}
+        own = {server.name: Link(server, self._common) for server in private}
         links = {**{name: self._shared[name] for name in shared}, **own}
         try:
             yield await _all_of(links.values())
@@ -67,9 +68,6 @@ class McpPool:
         while self._ending:
             await asyncio.wait(self._ending)
         self._logs.close()
-
-    def _link(self, server: McpServer) -> Link:
-        return Link(server, self._secrets, self._masks, self._clock, self._folder)
 
     async def _end(self, links: Iterable[Link]) -> None:
         tasks = {task for link in links for task in link.end()}

@@ -6,7 +6,6 @@ import asyncio
 import contextvars
 from contextlib import AbstractAsyncContextManager
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -21,8 +20,7 @@ from mcp.types import (
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
 from retinue.core.mcp import McpServer
-from retinue.ports.clock import Clock
-from retinue.tools.mcp.masks import Masks
+from retinue.tools.mcp.common import Common
 from retinue.tools.mcp.offer import offer_of
 from retinue.tools.mcp.program import program
 from retinue.tools.mcp.reasons import reason_of, short
@@ -41,9 +39,9 @@ class Session:
     """A server that is connected. Its task holds the connection: the SDK's task groups have to be left by who entered
     them. Everybody else only uses `client`."""
 
-    def __init__(self, server: McpServer, masks: Masks, clock: Clock, folder: Path) -> None:
-        self._server, self._masks, self._clock, self._folder = server, masks, clock, folder
-        self._watch = Watch(server.name, masks, self.end)
+    def __init__(self, server: McpServer, common: Common) -> None:
+        self._server, self._common = server, common
+        self._watch = Watch(server.name, common.masks, self.end)
         self._over = asyncio.Event()
         self._scope = anyio.CancelScope()
         self._client: Client | None = None
@@ -107,12 +105,12 @@ class Session:
             with self._scope:
                 await self._connected()
         except Exception as error:  # whatever a server or the SDK does: it is the end of this connection alone
-            self.end(short(self._masks.hide(reason_of(error))) + self._watch.remarks())
+            self.end(short(self._common.masks.hide(reason_of(error))) + self._watch.remarks())
         finally:
             self._over.set()
 
     async def _connected(self) -> None:
-        timer = self._clock.call_later(self._server.start_timeout, self._too_late)
+        timer = self._common.clock.call_later(self._server.start_timeout, self._too_late)
         try:
             async with Client(
                 self._transport(),
@@ -129,8 +127,8 @@ class Session:
 
     def _transport(self) -> AbstractAsyncContextManager[Any]:
         if self._server.command is not None:
-            return program(self._server, self._folder, self._watch)
-        return website(self._server, self._masks, self._watch)
+            return program(self._server, self._common.folder, self._watch)
+        return website(self._server, self._common, self._watch)
 
     def _too_late(self) -> None:
         self.end(f"it was not ready within {self._server.start_timeout:g} s{self._watch.remarks()}")

@@ -10,7 +10,7 @@ from mcp.client._transport import TransportStreams
 from mcp.client.streamable_http import streamable_http_client
 
 from retinue.core.mcp import McpServer
-from retinue.tools.mcp.masks import Masks
+from retinue.tools.mcp.common import Common
 from retinue.tools.mcp.oauth import let_in
 from retinue.tools.mcp.watch import Watch
 
@@ -22,7 +22,7 @@ STREAM = "text/event-stream"
 
 
 @asynccontextmanager
-async def website(server: McpServer, masks: Masks, watch: Watch) -> AsyncGenerator[TransportStreams]:
+async def website(server: McpServer, common: Common, watch: Watch) -> AsyncGenerator[TransportStreams]:
     """The connection, as the two streams of a session. Nothing is sent before the first request."""
     assert server.url is not None
 
@@ -37,7 +37,7 @@ async def website(server: McpServer, masks: Masks, watch: Watch) -> AsyncGenerat
 
     async with httpx2.AsyncClient(
         headers=dict(server.headers),
-        auth=let_in(server, masks),
+        auth=let_in(server, common),
         timeout=httpx2.Timeout(CONNECT_SECONDS, read=server.timeout + SLACK),
         event_hooks={"response": [seen]},
     ) as client:
