@@ -8,7 +8,7 @@ from tests.tools.context import Context
 
 
 def tool_of(box: Connected, name: str) -> Tool:
-    return next(tool for tool in box.tools if tool.name == name)
+    return {tool.name: tool for tool in box.tools}[name]
 
 
 async def call(box: Connected, name: str, /, context: Context | None = None, **arguments: object) -> object:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen
 
@@ -26,9 +28,24 @@ def plain(*how: str, name: str = "plain", **keys: object) -> McpServer:
     return McpServer.parse(name, {"command": sys.executable, "args": [str(PLAIN), *how], **keys})
 
 
-def sdk(*how: str, name: str = "sdk", **keys: object) -> McpServer:
-    """A server made with the SDK."""
-    return McpServer.parse(name, {"command": sys.executable, "args": [str(SDK), *how], **keys})
+def website(address: str, **keys: object) -> McpServer:
+    """A server made with the SDK, which is running there."""
+    return McpServer.parse("web", {"url": f"{address}/mcp", **keys})
+
+
+@contextmanager
+def serving(*kinds: str) -> Iterator[dict[str, str]]:
+    """Servers made with the SDK, all in one process, by kind."""
+    with Popen([sys.executable, str(SDK), *kinds], stdout=PIPE, stderr=DEVNULL) as process:
+        assert process.stdout is not None
+        yield dict(json.loads(process.stdout.readline()) for _ in kinds)
+        process.kill()
+
+
+@pytest.fixture(scope="session")
+def websites() -> Iterator[dict[str, str]]:
+    with serving("streamed", "json", "header", "oauth", "oauth-refresh") as addresses:
+        yield addresses
 
 
 @pytest.fixture(scope="session")
