@@ -46,7 +46,11 @@ def test_servers_over_stdio_and_http_are_read() -> None:
         ({"url": "ftp://x"}, "mcp.json:3: mcpServers.a: url begins with"),
         (
             {"url": "https://x", "oauth": {"client_id": "me"}},
-            "mcp.json:5: mcpServers.a.oauth.client_secret: it is missing",
+            "mcp.json:5: mcpServers.a.oauth.issuer: it is missing",
+        ),
+        (
+            {"url": "https://x", "oauth": {"client_id": "me", "issuer": "https://i"}},
+            "mcp.json:3: mcpServers.a: oauth needs client_secret, refresh_token or both",
         ),
         ({"type": "sse", "url": "https://x"}, "mcp.json:3: mcpServers.a: the transport sse"),
         ("npx server", "mcp.json:3: mcpServers.a: expected a table"),

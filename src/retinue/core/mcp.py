@@ -25,9 +25,11 @@ class OAuth:
     """How this program, not a person, is let in by an authorization server."""
 
     client_id: Given
-    client_secret: Given
+    client_secret: Given | None = None
     issuer: Given
     scope: Given | None = None
+    refresh_token: Given | None = None
+    """Stands for a person who let it in once. Without it, the client's own credentials are used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +81,8 @@ def _problem_of(server: McpServer, kind: object) -> str:
         return f"with {given}, type is {'stdio' if server.command else 'http'}."
     if server.url and not re.match(r"https?://[^/]", server.url):
         return "url begins with http:// or https://."
+    if server.oauth and not (server.oauth.client_secret or server.oauth.refresh_token):
+        return "oauth needs client_secret, refresh_token or both."
     if server.command and (server.headers or server.oauth):
         return "headers and oauth are for servers with url; give a program what it needs with env."
     return ""

@@ -1,0 +1,1 @@
+"""MCP servers: connected when a run needs them, and what they offer as tools."""

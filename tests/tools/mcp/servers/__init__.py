@@ -1,0 +1,1 @@
+"""Programs that the tests start as MCP servers."""
