@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import json
 import sys
-import threading
 from collections.abc import Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
 from retinue.cli.database import settings_here
 from retinue.cli.main import run
+from tests.beside import beside
 from tests.files.servers import Web, web_server
 from tests.models.server import Server, serving
 
-T = TypeVar("T")
 SHOP = """
 from retinue import durable
 
@@ -89,21 +86,6 @@ def retinue(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path])
     yield Terminal(capsys, monkeypatch)
     sys.modules.pop("shop", None)
-
-
-@contextmanager
-def beside(server: AbstractAsyncContextManager[T]) -> Iterator[T]:
-    """A server on a thread of its own: each command has an event loop of its own here."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    try:
-        yield asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result()
-        asyncio.run_coroutine_threadsafe(server.__aexit__(None, None, None), loop).result()
-    finally:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
 
 
 @pytest.fixture
