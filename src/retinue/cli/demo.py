@@ -73,9 +73,9 @@ async def _demo(question: str, model: str, folder: Path) -> int:
     say()
     say(("What to try next", "bold"))
     for what, words in (
-        ("what happened", f"runs events {run_id}"),
-        ("the conversation", f"threads show {thread_id}"),
-        ("go on with it", f"chat --thread {thread_id}"),
+        ("what happened", f"runs events {run_id[-6:]}"),
+        ("the conversation", f"threads show {thread_id[-6:]}"),
+        ("go on with it", f"chat --thread {thread_id[-6:]}"),
     ):
         say((f"   {what:18}", "dim"), command(words, db))
     say(("   a project         ", "dim"), command("init", None))
