@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help test check bench sabotage schema docs clean
+.PHONY: help demo test check bench sabotage schema docs clean
 
 WORKERS ?= 2
 ARGS ?=
@@ -21,6 +21,9 @@ endif
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 14
+
+demo: $(STAMP) ## see a model on this machine answer in spite of a crash (ARGS="Why is the sky blue?")
+	@$(BIN)/retinue demo $(ARGS)
 
 test: $(STAMP) ## run the tests (ARGS="-k name", WORKERS=4)
 	@$(BIN)/pytest -n $(WORKERS) --dist worksteal -q tests $(ARGS)
@@ -49,6 +52,7 @@ clean: ## remove the environment, caches and build output
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(STAMP): pyproject.toml | $(UV)
+	@echo "setting up $(VENV); the first time this takes a minute or less" >&2
 	@$(UV) sync -q --group dev --all-extras
 	@touch $@
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench import floor
 from bench.measure import Figure
 from bench.mock_server import mock_server, receipts
 from bench.models import WAYS
@@ -25,6 +26,7 @@ from retinue.settings import Settings
 from retinue.store.sql import SqlStore
 
 OWNER = "bench"
+FLOOR = "bare aiohttp and SQLite"
 BRANCH, THREAD = 1_000, 100_000
 FIRST = "submit to the model's receipt of the request, p50"
 WORD = "submit to the first word at a reader, p50"
@@ -61,6 +63,8 @@ def figures(rounds: int, runs: int, fresh: Callable[[], str]) -> list[Figure]:
     values: dict[tuple[str, str], list[float]] = {}
     with mock_server() as server:
         for _ in range(rounds):
+            for what, value in _floor(server, fresh, runs).items():
+                values.setdefault((what, FLOOR), []).append(value)
             for who, provider in WAYS.items():
                 way = Way(provider, server)
                 found = {
@@ -72,7 +76,23 @@ def figures(rounds: int, runs: int, fresh: Callable[[], str]) -> list[Figure]:
                 }
                 for what, value in found.items():
                     values.setdefault((what, who), []).append(value)
-    return [Figure(f"{what}: {who}", found, *UNITS[what]) for (what, who), found in values.items()]
+    order = {what: n for n, what in enumerate(UNITS)}
+    rows = sorted(values.items(), key=lambda row: order[row[0][0]])
+    return [
+        Figure(f"{what}: {who}", found, UNITS[what][0], "" if who == FLOOR else UNITS[what][1])
+        for (what, who), found in rows
+    ]
+
+
+def _floor(server: str, fresh: Callable[[], str], runs: int) -> dict[str, float]:
+    """Every row without us."""
+    return {
+        FIRST: asyncio.run(floor.submit_to_request(fresh(), server, 100)),
+        WORD: asyncio.run(floor.submit_to_word(fresh(), server, 100)),
+        MANY: asyncio.run(floor.at_once(fresh(), server, runs, 200)),
+        LONG: asyncio.run(floor.on_a_long_branch(fresh(), server, 20)),
+        REPLY: floor.first_reply(server),
+    }
 
 
 async def submit_to_request(url: str, way: Way, count: int) -> float:

@@ -7,6 +7,7 @@ import statistics
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
+from importlib.util import find_spec
 
 import aiohttp
 
@@ -20,6 +21,8 @@ from retinue.ports.models import Model, ModelRequest, ModelResponse
 
 WAYS = {"the wire adapter": "openai"}
 """Who asks, and as which provider."""
+if find_spec("retinue.models.pydantic_ai"):
+    WAYS["Pydantic AI's classes"] = "openai-chat"
 QUESTION = ModelRequest(messages=(Message(role="user", parts=(Text(text="hello"),)),))
 LONG = ModelRequest(
     messages=tuple(

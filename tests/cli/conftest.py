@@ -14,6 +14,9 @@ import pytest
 
 from retinue.cli.database import settings_here
 from retinue.cli.main import run
+from tests.beside import beside
+from tests.files.servers import Web, web_server
+from tests.models.server import Server, serving
 
 SHOP = """
 from retinue import durable
@@ -83,3 +86,19 @@ def retinue(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path])
     yield Terminal(capsys, monkeypatch)
     sys.modules.pop("shop", None)
+
+
+@pytest.fixture
+def provider(retinue: Terminal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Server]:
+    """What `openai:` means in this folder. It is asked once: nobody wants to wait for tries."""
+    (tmp_path / "retinue.toml").write_text("[retry]\ntries = 1\n")
+    with beside(serving()) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-key")
+        yield server
+
+
+@pytest.fixture
+def web(retinue: Terminal) -> Iterator[Web]:
+    with beside(web_server()) as web:
+        yield web

@@ -6,6 +6,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from aiohttp.web import Request, Response, StreamResponse
+
+from tests.files.samples import PNG
+from tests.files.servers import Web
 
 from .conftest import Terminal
 
@@ -64,3 +68,50 @@ def test_what_cannot_be_attached_is_refused_and_nothing_is_said(
     assert (said.code, says in said.err) == (2, True)
     assert retinue("threads", "list", "--json").json == []
     assert not (tmp_path.parent / "outside.txt").exists()
+
+
+def allow(web: Web, folder: Path, more: str = "") -> None:
+    """Let the server on loopback be fetched from, and nothing else that is private."""
+    (folder / "retinue.toml").write_text(f'[files.fetch]\nallow_private = ["{web.place}"]\nports = []\n{more}')
+
+
+async def never_ends(request: Request) -> StreamResponse:
+    response = StreamResponse()
+    await response.prepare(request)
+    while True:
+        await response.write(b"on and on " * 10_000)
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("/there", "127.0.0.1:9"),
+        ("/metadata", "169.254.169.254"),
+        ("/on", "`max_mb` under [files.fetch]"),
+        ("/gone", "404"),
+    ],
+)
+def test_a_url_that_leads_nowhere_good_is_refused_and_nothing_is_said(
+    retinue: Terminal, web: Web, tmp_path: Path, path: str, says: str
+) -> None:
+    allow(web, tmp_path, "max_mb = 0.5\n")
+    web.at["/there"] = Response(status=302, headers={"Location": "http://127.0.0.1:9/secret"})
+    web.at["/metadata"] = Response(status=302, headers={"Location": "http://169.254.169.254/latest/meta-data"})
+    web.at["/on"] = never_ends
+    retinue("db", "upgrade")
+    said = retinue("run", "model:test", "?", "--file", web.url + path)
+    assert (said.code, says in said.err) == (2, True)
+    assert retinue("threads", "list", "--json").json == []
+    assert not list((tmp_path / ".retinue").glob("*.files/*"))
+
+
+def test_a_kind_that_the_model_does_not_take_is_a_warning_that_is_shown(retinue: Terminal, tmp_path: Path) -> None:
+    (tmp_path / "photo.png").write_bytes(PNG)
+    said = retinue("run", "model:test", "What is on it?", "--file", "photo.png")
+    assert (said.code, "photo.png: the model takes no image/png" in said.out) == (0, True)
+    assert said.out.splitlines()[-1].startswith("You said: What is on it?")
+
+
+def test_a_bucket_outside_the_roots_is_refused(retinue: Terminal) -> None:
+    said = retinue("run", "model:test", "?", "--file", "s3://bucket/report.txt")
+    assert (said.code, "outside the roots" in said.err) == (2, True)

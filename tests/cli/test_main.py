@@ -136,3 +136,30 @@ def test_an_unexpected_error_is_a_line_and_with_debug_a_traceback(tmp_path: Path
     assert (plain.returncode, plain.stderr.count("\n")) == (1, 1)
     assert "unexpected KeyError" in plain.stderr
     assert "Traceback" in debug.stderr
+
+
+@pytest.mark.parametrize(
+    ("program", "on_path", "uv", "typed"),
+    [
+        (".venv/bin/retinue", False, False, ".venv/bin/retinue"),
+        (".venv/bin/retinue", True, False, "retinue"),
+        (".venv/bin/retinue", True, True, "uv run retinue"),
+        ("/usr/lib/python3/site-packages/retinue/__main__.py", False, False, "retinue"),
+    ],
+)
+def test_commands_are_shown_as_they_can_be_typed_here(
+    retinue: Terminal,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    program: str,
+    on_path: bool,
+    uv: bool,
+    typed: str,
+) -> None:
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    (tmp_path / ".venv" / "bin" / "retinue").touch(mode=0o755)
+    monkeypatch.setattr(sys, "argv", [program])
+    monkeypatch.setenv("PATH", str(tmp_path / ".venv" / "bin") if on_path else "/nowhere")
+    monkeypatch.setenv("UV_RUN_RECURSION_DEPTH", "1") if uv else monkeypatch.delenv("UV_RUN_RECURSION_DEPTH", False)
+    said = retinue("run", "model:test", "hello", "--detach")
+    assert f"  {typed} worker" in said.out

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+
+import pytest
+
 from .conftest import Terminal
 
 
@@ -34,7 +39,7 @@ def test_a_tree_shows_every_branch(retinue: Terminal) -> None:
     first = retinue("threads", "show", thread, "--json").json["messages"][1]["message_id"]
     retinue("run", "model:test", "other", "--thread", thread, "--parent", first)
     lines = retinue("threads", "show", thread, "--all").out.splitlines()[1:]
-    assert [line.split("  ")[-2] for line in lines] == [
+    assert [line.split("  ")[-1] for line in lines] == [
         "one", "You said: one", "two", "You said: two", "other", "You said: other",
     ]  # fmt: skip
     assert [len(line) - len(line.lstrip()) for line in lines] == [0, 0, 2, 2, 2, 2]
@@ -70,3 +75,28 @@ def test_what_is_not_there_is_said(retinue: Terminal) -> None:
 def test_without_a_database_nothing_is_made(retinue: Terminal) -> None:
     said = retinue("threads", "list")
     assert (said.code, "There is no database" in said.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("sql", "says"),
+    [
+        ("UPDATE messages SET parent_id = (SELECT max(id) FROM messages) WHERE parent_id IS NULL", "is above itself"),
+        ("DELETE FROM messages WHERE parent_id IS NULL", "is missing"),
+    ],
+)
+def test_a_thread_that_is_broken_is_said_to_be_and_takes_nothing(retinue: Terminal, sql: str, says: str) -> None:
+    thread = a_thread(retinue, "one", "two")
+    with closing(sqlite3.connect(".retinue/retinue.db")) as database:
+        database.execute(sql)
+        database.commit()
+    for words in (("threads", "show", thread), ("run", "model:test", "three", "--thread", thread)):
+        said = retinue(*words)
+        assert (said.code, says in said.err, len(said.err.splitlines())) == (2, True, 1)
+    assert len(retinue("runs", "list", "--json").json) == 2
+
+
+def test_a_message_that_is_not_there_is_no_parent(retinue: Terminal) -> None:
+    thread = a_thread(retinue, "one")
+    said = retinue("run", "model:test", "x", "--thread", thread, "--parent", "msg_none")
+    assert (said.code, "There is no message msg_none" in said.err) == (2, True)
+    assert len(retinue("runs", "list", "--json").json) == 1

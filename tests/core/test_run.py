@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -155,6 +156,26 @@ def test_what_cannot_follow_is_refused_and_changes_nothing(wrong: Callable[[list
 
     check()
     assert cases
+
+
+MOVES = {
+    Status.QUEUED: {Status.QUEUED, Status.RUNNING, *PHASES["over"]},
+    Status.RUNNING: {Status.RUNNING, Status.WAITING, *PHASES["over"]},
+    Status.WAITING: {Status.WAITING, Status.RUNNING, *PHASES["over"]},
+    **{end: {end} for end in PHASES["over"]},
+}
+"""Where a status may go. That a signal queues what waits is no event: the claim that follows is."""
+
+
+@given(journals(), st.sampled_from([QUEUED, STARTED, RESUMED, PARKED, FAILED, NOTED]), st.integers(0, 1))
+def test_C1_the_status_moves_only_as_listed(drafts: list[Draft], data: e.EventData, claims: int) -> None:
+    state = fold(RUN_ID, drafts[-1].events)
+    before, seq = state.status, state.seq
+    assert before
+    with suppress(IllegalEvent):
+        state.apply(after(state, data, state.attempt + claims))
+    assert state.status in MOVES[before]
+    assert state.seq == seq or not before.terminal
 
 
 def test_a_refusal_says_which_event_cannot_follow_and_why() -> None:

@@ -318,6 +318,19 @@ async def test_who_waits_for_a_run_that_is_deleted_is_told(
                 await end
 
 
+async def test_who_waits_for_a_run_that_is_deleted_before_the_first_look_is_told(
+    shared: Desk, shared_url: str, clock: SetClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub, "POLL_SECONDS", 0.01)
+    async with another_desk(shared_url, clock) as there:
+        run_id = await queued(there.store)
+        with shared.hub.ending(run_id) as end:
+            shared.hub.is_stored(run_id)
+            await by_hand(there.store, "DELETE FROM runs")
+            with pytest.raises(UnknownRun):
+                await end
+
+
 async def test_a_look_at_a_tree_elsewhere_asks_once_for_all_that_is_said(
     shared: Desk, shared_url: str, clock: SetClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

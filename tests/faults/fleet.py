@@ -28,6 +28,8 @@ class Fleet:
     url: str
     world: Path
     workers: list[asyncio.subprocess.Process] = field(default_factory=list)
+    ids: dict[int, str] = field(default_factory=dict)
+    """What each process is called as a worker."""
 
     async def start(self, *, concurrency: int = 200, lease: float = LEASE) -> asyncio.subprocess.Process:
         """Start a worker; it is at work when this returns."""
@@ -39,7 +41,9 @@ class Fleet:
         )
         self.workers.append(process)
         assert process.stdout
-        assert (await process.stdout.readline()).startswith(b"working")
+        said = (await process.stdout.readline()).decode()
+        assert said.startswith("working as "), said
+        self.ids[process.pid] = said.split()[-1]
         return process
 
     async def end(self) -> None:

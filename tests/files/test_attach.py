@@ -204,7 +204,7 @@ async def test_a_file_inside_the_roots_is_read_from_where_it_is(files: Files, tm
     assert text_of(opened) == fenced("a b.txt", "text/plain", "inside")
 
 
-async def test_a_file_outside_the_roots_is_refused(files: Files, tmp_path: Path) -> None:
+async def test_C15_a_file_outside_the_roots_is_refused(files: Files, tmp_path: Path) -> None:
     (tmp_path / "open").mkdir()
     (tmp_path / "secret.txt").write_text("outside")
     (tmp_path / "open" / "link.txt").symlink_to(tmp_path / "secret.txt")

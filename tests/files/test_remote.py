@@ -74,7 +74,7 @@ def files(place: Place) -> Files:
     return open_files(f"{place.scheme}://files/some/where", place.options)
 
 
-async def test_what_was_put_can_be_got_under_the_same_name_as_from_a_folder(files: Files, tmp_path: str) -> None:
+async def test_C15_what_was_put_can_be_got_under_the_same_name_as_from_a_folder(files: Files, tmp_path: str) -> None:
     uri = await files.put(b"some bytes")
     assert await files.get(uri) == b"some bytes"
     assert uri == uri_of(b"some bytes")
@@ -102,7 +102,7 @@ async def test_what_is_new_costs_one_request(place: Place) -> None:
         assert place.cloud.asked == [f"PUT some/where/{key_of(uri)}"]
 
 
-async def test_two_prefixes_of_a_bucket_do_not_know_each_other(place: Place) -> None:
+async def test_C15_two_prefixes_of_a_bucket_do_not_know_each_other(place: Place) -> None:
     uri = await RemoteFiles(place.bucket(prefix="one")).put(b"in one")
     with pytest.raises(FileMissing):
         await RemoteFiles(place.bucket(prefix="two")).get(uri)
@@ -241,7 +241,7 @@ def test_wrong_settings_are_said_when_they_are_read(url: str, options: Options, 
     assert "SECRET" not in str(caught.value)
 
 
-async def test_a_file_uri_in_a_bucket_is_read_inside_the_roots_only(place: Place) -> None:
+async def test_C15_a_file_uri_in_a_bucket_is_read_inside_the_roots_only(place: Place) -> None:
     await place.bucket("files", "open").put("a b.txt", b"inside")
     await place.bucket("files", "open").put("large.txt", b"x" * 3000)
     await place.bucket("files", "closed").put("a.txt", b"outside")
@@ -264,7 +264,7 @@ async def test_a_file_uri_in_a_bucket_is_read_inside_the_roots_only(place: Place
         assert (await opened(key))[1].startswith(problem)
 
 
-def test_a_store_is_opened_by_what_the_settings_say(tmp_path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_C15_a_store_is_opened_by_what_the_settings_say(tmp_path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(open_files(str(tmp_path)), LocalFiles)
     assert isinstance(open_files("s3://bucket/prefix", {"region": "us-east-1"}), RemoteFiles)
     with pytest.raises(BadSettings, match="names no folder"):

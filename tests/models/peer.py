@@ -12,6 +12,14 @@ from pathlib import Path
 import xllamacpp
 
 KEY = "peer-key"
+TEMPLATE = """\
+{% if tools %}<|im_start|>system
+Functions:{% for tool in tools %} {{ tool.function | tojson }}{% endfor %}<|im_end|>
+{% endif %}{% for message in messages %}<|im_start|>{{ "user" if message.role == "tool" else message.role }}
+{{ message.content or "" }}{% for call in message.tool_calls or [] %}{{ call.function | tojson }}{% endfor %}<|im_end|>
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+{% endif %}"""
+"""The model's own has no place for tools: llama.cpp would leave them out."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +57,7 @@ def main(model: str) -> None:
     """Serve until nobody holds the other end of the input."""
     params = xllamacpp.CommonParams()
     params.model.path = model
+    params.chat_template = TEMPLATE
     params.model_alias = {Peer.model}
     params.n_ctx, params.n_parallel = 2048, 2
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1

@@ -53,20 +53,19 @@ def _prompts(talk: Talk) -> int:
     with suppress(ImportError):
         import_module("readline")  # where it is there, input() can be edited and has a memory
     talk.greet()
-    with _keys_unseen():
-        return _until_the_end(talk)
+    return _until_the_end(talk)
 
 
 @contextmanager
 def _keys_unseen() -> Iterator[None]:
-    """Ctrl-C is not written as ^C into an answer that is being drawn."""
+    """What is typed meanwhile is not written into an answer that is being drawn. It waits for the next prompt."""
     if find_spec("termios") is None:  # on Windows
         yield
         return
     termios: Any = import_module("termios")
     before = termios.tcgetattr(sys.stdin)
     changed = [*before]
-    changed[3] &= ~termios.ECHOCTL
+    changed[3] &= ~termios.ECHO
     termios.tcsetattr(sys.stdin, termios.TCSANOW, changed)
     try:
         yield
@@ -89,4 +88,5 @@ def _until_the_end(talk: Talk) -> int:
             talk.bye()
             return 0
         if line.strip():
-            talk.take(line.strip())
+            with _keys_unseen():
+                talk.take(line.strip())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, redirect_stdout
@@ -75,7 +76,18 @@ def public(url: str) -> str:
 
 def command(words: str, db: str | None) -> str:
     """A command as it can be typed after this one."""
-    return f"retinue {words} --db '{public(db)}'" if db else f"retinue {words}"
+    return f"{called()} {words} --db '{public(db)}'" if db else f"{called()} {words}"
+
+
+def called() -> str:
+    """What `retinue` is called where this was typed: in a clone, it is on nobody's PATH."""
+    if "UV_RUN_RECURSION_DEPTH" in os.environ:
+        return "uv run retinue"
+    program = sys.argv[0]
+    if Path(program).stem != "retinue" or ((found := shutil.which("retinue")) and Path(found).samefile(program)):
+        return "retinue"
+    near = os.path.relpath(program)
+    return program if near.startswith(os.pardir) else near
 
 
 def find_code_here() -> None:

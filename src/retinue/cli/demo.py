@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -22,6 +23,7 @@ from retinue.cli.show import lasted, now_ms, plural, say, status_code
 from retinue.core.delta import Delta
 from retinue.core.events import Event, ModelResponded, RunResumed, TurnInterrupted
 from retinue.core.messages import Text
+from retinue.errors import ExtraMissing
 from retinue.service import Request, Say
 
 app = single()
@@ -51,6 +53,8 @@ async def _demo(question: str, model: str, folder: Path) -> int:
     began = now_ms()
     say(("1  The model", "bold"))
     if model == MODEL:
+        if find_spec("xllamacpp") is None:  # before 93 MB are fetched for nothing
+            raise ExtraMissing(what="A local model", extra="local")
         await pull_with_a_bar("smollm2")
     say(f"   {model} is there")
     await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
@@ -69,12 +73,12 @@ async def _demo(question: str, model: str, folder: Path) -> int:
     say()
     say(("What to try next", "bold"))
     for what, words in (
-        ("what happened", f"runs events {run_id}"),
-        ("the conversation", f"threads show {thread_id}"),
-        ("go on with it", f"chat --thread {thread_id}"),
+        ("what happened", f"runs events {run_id[-6:]}"),
+        ("the conversation", f"threads show {thread_id[-6:]}"),
+        ("go on with it", f"chat --thread {thread_id[-6:]}"),
     ):
         say((f"   {what:18}", "dim"), command(words, db))
-    say(("   a project          ", "dim"), "retinue init")
+    say(("   a project         ", "dim"), command("init", None))
     return status_code(outcome.status)
 
 

@@ -26,12 +26,14 @@ Tree = Annotated[bool, typer.Option("--tree", help="Also all that runs below it.
 
 def commands(about: str) -> typer.Typer:
     """A group of commands."""
-    return typer.Typer(help=about, rich_markup_mode=None, no_args_is_help=True, context_settings=SETTINGS)
+    return typer.Typer(
+        help=about, rich_markup_mode=None, no_args_is_help=True, add_completion=False, context_settings=SETTINGS
+    )
 
 
 def single() -> typer.Typer:
     """A command of its own."""
-    return typer.Typer(rich_markup_mode=None, context_settings=SETTINGS)
+    return typer.Typer(rich_markup_mode=None, add_completion=False, context_settings=SETTINGS)
 
 
 SETTINGS = {"help_option_names": ["-h", "--help"]}

@@ -285,7 +285,8 @@ def outcome(row: RunRow, ended: Outcome) -> None:
         if value is not None:
             if name:
                 say((name, "dim"))
-            say(whole(value))
+            # On a terminal lines end between words; what is piped on stays as it is.
+            console().print(Text(whole(value)), soft_wrap=not console().is_terminal)
 
 
 def failure(error: Failure) -> str:

@@ -205,9 +205,9 @@ def tree_lines(messages: Iterable[ThreadMessage], here: str | None = None) -> It
         message, indent = waiting.pop()
         line = Text(indent + ("◆ " if message.id == here else "· "))
         line.append_text(who(message))
+        line.append(f"  {message.id[-6:]}", "dim")  # before what may be cut: one can be asked to name it
         line.append(f"  {one_line(summary(message), 80)}")
-        line.append(f"  {message.id[-6:]}", "dim")
-        line.truncate(console().width if console().is_terminal else 10**6, overflow="ellipsis")
+        line.truncate(console().width - 2 if console().is_terminal else 10**6, overflow="ellipsis")
         yield line
         deeper = indent + "  " if len(below[message.id]) > 1 else indent
         waiting += [(reply, deeper) for reply in reversed(below[message.id])]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Container, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -15,7 +15,6 @@ import msgspec
 
 from retinue.core.delta import OpenTurn, Progress
 from retinue.core.events import ModelResponded, ModelRetried, RunFinished, ToolFinished, TurnInterrupted
-from retinue.core.outcome import Status
 from retinue.errors import RetinueError, StoreClosed, UnknownRun
 from retinue.ports.bus import Notice
 from retinue.ports.clock import Clock
@@ -168,6 +167,7 @@ class Hub:
         self._tails: dict[tuple[str, bool], Tail] = {}
         self._living: dict[str, Living] = {}
         self._ends: dict[str, list[asyncio.Future[Recorded | None]]] = {}
+        self._stored: set[str] = set()
         self.turns: dict[str, tuple[str, OpenTurn]] = {}
         self.queued = asyncio.Event()
         self.tick = asyncio.Event()
@@ -222,6 +222,12 @@ class Hub:
             waiting.remove(future)
             if not waiting:
                 self._ends.pop(run_id, None)
+                self._stored.discard(run_id)
+
+    def is_stored(self, run_id: str) -> None:
+        """A run whose end is waited for is in the database: once it is there no more, it was deleted."""
+        if run_id in self._ends:
+            self._stored.add(run_id)
 
     def signal(self, run_id: str) -> None:
         """A run has something to look at, if it lives here."""
@@ -323,26 +329,26 @@ class Hub:
 
     async def _poll_ends(self) -> None:
         """See which of the runs that are waited for other processes have ended: one look for all who wait."""
-        known: dict[str, Status] = {}
         while True:
             await self._awaited.wait()
             await asyncio.sleep(POLL_SECONDS)
             with suppress(RetinueError):  # the database may be away for a while; the next look tells
-                known = await self._look_for_ends(known)
+                await self._look_for_ends()
             if not self._ends:
                 self._awaited.clear()
 
-    async def _look_for_ends(self, known: Container[str]) -> dict[str, Status]:
-        waited_for = list(self._ends)
+    async def _look_for_ends(self) -> None:
+        waited_for, stored = list(self._ends), set(self._stored)
         found = await self._store.statuses(waited_for)
         for run_id in waited_for:
             if run_id in found and found[run_id].terminal:
                 self._ended_elsewhere(run_id)
-            elif run_id not in found and run_id in known:  # not of one that is only about to be stored
+            elif run_id in found:
+                self.is_stored(run_id)
+            elif run_id in stored:  # not of one that is only about to be
                 for future in self._ends.get(run_id, ()):
                     if not future.done():
                         future.set_exception(UnknownRun(run_id=run_id))
-        return found
 
     async def _poll(self, tail: Tail) -> None:
         """See what other processes write: one look for all readers, none while the run lives here."""

@@ -43,6 +43,9 @@ class RunAttachments:
         self._total = 0
         self._turn = asyncio.Lock()
 
+    async def admit(self, file: File) -> None:
+        await self._reader.admit(file.uri)
+
     async def open(self, file: File, takes: Takes) -> Opened:
         async with self._turn:  # one after the other, so that each run leaves out the same files
             shown = await self._shown(file, takes)

@@ -28,6 +28,18 @@ class Reader:
         self._roots = Roots(config.roots)
         self._buckets: dict[str, Bucket] = {}
 
+    async def admit(self, uri: str) -> None:
+        """Raises `BadFile` for an address that is never read, whatever is there."""
+        scheme = scheme_of(uri)
+        if uri.startswith(SCHEME):
+            return
+        if scheme == "file":
+            await asyncio.to_thread(self._roots.path, uri)
+        elif scheme in (*WEB, *BUCKETS):
+            self._roots.check(uri)
+        else:
+            raise _unreadable(uri)
+
     async def read(self, uri: str, at_most: int) -> bytes:
         if uri.startswith(SCHEME):
             return within(await self._files.get(uri), "a stored file", at_most)
@@ -39,7 +51,7 @@ class Reader:
             return await self._fetch(uri, at_most)
         if scheme in BUCKETS:
             return await self._read_bucket(uri, at_most)
-        raise BadFile(name=shown_name(uri), problem="its address is of no kind that can be read")
+        raise _unreadable(uri)
 
     async def _fetch(self, url: str, at_most: int) -> bytes:
         self._roots.check(url)
@@ -56,6 +68,10 @@ class Reader:
         if place not in self._buckets:
             self._buckets[place] = open_bucket(place, self._config)
         return await self._buckets[place].read(key, at_most)
+
+
+def _unreadable(uri: str) -> BadFile:
+    return BadFile(name=shown_name(uri) or "the file", problem="its address is of no kind that can be read")
 
 
 def open_bucket(url: str, config: FilesConfig) -> Bucket:

@@ -45,10 +45,9 @@ def local_model(name: str) -> LocalModel:
 
     Raises `UnknownModel`, which says how to get it, `BadFile` or `ExtraMissing`. Nothing is loaded before it is asked.
     """
-    path = path_of(name.removeprefix(PREFIX))
     if find_spec("xllamacpp") is None:
         raise ExtraMissing(what="A local model", extra="local")
-    return LocalModel(path, name)
+    return LocalModel(path_of(name.removeprefix(PREFIX)), name)
 
 
 class LocalModel:

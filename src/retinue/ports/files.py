@@ -36,5 +36,8 @@ class Opened:
 class Attachments(Protocol):
     """Reads files for a prompt, within the limits of one run. One is made for each run: it reads nothing twice."""
 
+    async def admit(self, file: File) -> None:
+        """Raises `BadFile` for a file that is never read, since it lies outside the roots. Says nothing of others."""
+
     async def open(self, file: File, takes: Takes) -> Opened:
         """Raises `BadFile` when a file that is `required` cannot be shown."""

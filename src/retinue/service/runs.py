@@ -174,6 +174,7 @@ class Service:
         """Wait until a run has ended; give how."""
         with self._services.hub.ending(run_id) as ended:
             if not (await self.run(run_id)).status.terminal:
+                self._services.hub.is_stored(run_id)
                 await ended
             return await self._outcome(run_id, ended)
 

@@ -37,7 +37,7 @@ from retinue.service.ids import id_like
 
 ROOT = "root"
 """As a parent: beside what was said first."""
-STORED = "file:"
+STORED = "file:sha256/"
 LOOK_FOR_END = 0.1
 PAGE = 500
 End = Callable[[Mapping[str, Status]], Awaitable[None]]
@@ -92,7 +92,7 @@ class Threads:
     async def say(self, say: Say) -> Said:
         """Store what is said, the placeholders and their queued runs, all or nothing. Nothing waits for a model."""
         if not say.targets:
-            raise UnknownTarget(target="nobody", problem="say who is to answer, or set `target` in retinue.toml.")
+            raise UnknownTarget(target="nobody", problem="say who is to answer.")
         files = await self._files(say)
         while True:
             write = replace(await self._post_of(say), files=files)
@@ -175,8 +175,11 @@ class Threads:
         return tuple(row.run_id for row in reversed(live) if row.run_id)
 
     async def _files(self, say: Say) -> tuple[tuple[str, int], ...]:
-        """The stored files among the parts, each the owner's own."""
-        wanted = {part.uri: part for part in say.parts if isinstance(part, File) and part.uri.startswith(STORED)}
+        """The stored files among the parts, each the owner's own. What lies elsewhere, lies inside the roots."""
+        files = [part for part in say.parts if isinstance(part, File)]
+        wanted = {part.uri: part for part in files if part.uri.startswith(STORED)}
+        for file in files:
+            await self._services.attachments().admit(file)
         if not wanted:
             return ()
         held = await self._store.holds(say.owner, list(wanted))

@@ -1,0 +1,92 @@
+"""`retinue chat` on a terminal: a process of its own, whose other end the test holds."""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tests.models.server import Reply, Server, chunk, saying, sse
+
+pytestmark = pytest.mark.slow
+CTRL_C, CTRL_D = "\x03", "\x04"
+DRAWN = "\x1b[1mlighthouse"
+
+
+def begun() -> Reply:
+    """The beginning of an answer, and then nothing more."""
+    return Reply([sse(chunk({"role": "assistant", "content": "A **lighthouse** is"})), asyncio.Event()])
+
+
+class Typed:
+    """Types at a command, and reads what it shows."""
+
+    def __init__(self, *arguments: str) -> None:
+        self._end, other = pty.openpty()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "retinue", *arguments],
+            stdin=other,
+            stdout=other,
+            stderr=other,
+            start_new_session=True,
+            env=os.environ | {"TERM": "xterm"},
+            preexec_fn=lambda: os.close(os.open(os.ttyname(0), os.O_RDWR)),  # it is the terminal that sends signals
+        )
+        os.close(other)
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self._shown = ""
+
+    def type(self, text: str) -> None:
+        os.write(self._end, text.encode())
+
+    def until(self, text: str) -> str:
+        """What is shown until a text is there, with it. The next time goes on from there."""
+        while text not in self._shown:
+            self._shown += self._decoder.decode(os.read(self._end, 4096))
+        before, text, self._shown = self._shown.partition(text)
+        return before + text
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._end)
+
+
+@pytest.fixture
+def chat(provider: Server) -> Iterator[Typed]:
+    chat = Typed("chat", "model:openai:any")
+    chat.until("› ")
+    yield chat
+    chat.end()
+
+
+def test_ctrl_c_stops_the_answer_and_not_the_chat(provider: Server, chat: Typed) -> None:
+    provider.will(begun(), saying("Hello", " there"))
+    chat.type("What is a lighthouse?\r")
+    chat.until(DRAWN)
+    chat.type(CTRL_C)
+    chat.until("cancelled: Ctrl-C")
+    chat.until("› ")
+    chat.type(CTRL_C)
+    chat.until("Ctrl-D ends the chat")
+    chat.type("hello\r")
+    chat.until("Hello there")
+    chat.until("› ")
+    chat.type(CTRL_D)
+    chat.until("chat --thread thr_")
+    assert chat.process.wait() == 0
+    assert provider.asked[1]["messages"][-1] == {"role": "user", "content": "hello"}
+
+
+def test_what_is_typed_during_an_answer_is_not_written_into_it(provider: Server, chat: Typed) -> None:
+    provider.will(begun())
+    chat.type("What is a lighthouse?\r")
+    chat.until(DRAWN)
+    chat.type("and now")
+    assert "and now" not in "".join(chat.until(DRAWN) for _ in range(3))
