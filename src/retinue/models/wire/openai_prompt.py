@@ -154,6 +154,7 @@ def _results(message: Message, files: Mapping[str, bytes]) -> list[Json]:
     for part in message.parts:
         if isinstance(part, ToolResult):
             said.append({"role": "tool", "tool_call_id": part.call_id, "content": _result(part)})
+            more += part.files
         else:
             more.append(part)
     if more:
