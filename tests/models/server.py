@@ -1,4 +1,7 @@
-"""A model server on loopback that speaks OpenAI's chat completions, and stalls, errs and breaks off as told."""
+"""A model server on loopback that says what it is told, stalls, errs and breaks off.
+
+What it says unless told otherwise is OpenAI's chat completions; other formats are in `servers`.
+"""
 
 from __future__ import annotations
 
@@ -66,9 +69,12 @@ class Server:
     """Answers each request with the next reply, the last one again and again."""
 
     url: str = ""
+    """Where OpenAI's format is."""
+    root: str = ""
     replies: list[Reply] = field(default_factory=lambda: [Reply([saying("Hello", " there")])])
     asked: list[dict[str, Any]] = field(default_factory=list)
     headers: list[Mapping[str, str]] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)
     connections: set[object] = field(default_factory=set)
     came: asyncio.Event = field(default_factory=asyncio.Event)
     left: asyncio.Event = field(default_factory=asyncio.Event)
@@ -80,6 +86,7 @@ class Server:
     async def handle(self, request: web.Request) -> web.StreamResponse:
         self.asked.append(await request.json())
         self.headers.append(request.headers)
+        self.paths.append(request.path_qs)
         self.connections.add(request.transport)
         self.came.set()
         reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
@@ -112,11 +119,12 @@ class Server:
 async def serving() -> AsyncIterator[Server]:
     server = Server()
     app = web.Application()
-    app.router.add_post("/v1/chat/completions", server.handle)
+    app.router.add_post("/{path:.*}", server.handle)
     runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
-    server.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+    server.root = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    server.url = f"{server.root}/v1"
     try:
         yield server
     finally:

@@ -22,7 +22,17 @@ from retinue.models.guard import Guard, Seller
 from retinue.models.health import Health, failure_of
 from retinue.models.lane import Lane
 from retinue.models.prices import Prices
-from retinue.models.providers import PLAIN, PROVIDERS, check_address, is_openai, key_of, url_of, variables_of
+from retinue.models.providers import (
+    PLAIN,
+    PROVIDERS,
+    URL_FROM,
+    address_of,
+    check_address,
+    is_openai,
+    key_of,
+    url_of,
+    variables_of,
+)
 from retinue.models.takes import Row, corrected, providers_of, row_of
 from retinue.ports.clock import Clock, SystemClock
 from retinue.ports.models import Model, ModelRequest, ModelResponse, ModelSettings, Patience, Takes
@@ -207,7 +217,7 @@ class ModelNames:
         if not provider or difflib.get_close_matches(provider, {*PROVIDERS, *self._config.providers}):
             return False
         try:
-            return provider in self._package(provider).providers()
+            return bool(self._package(provider).knows(provider))
         except ExtraMissing:
             return False
 
@@ -307,13 +317,13 @@ class ModelNames:
         return Reach(provider, config, key, self._environment, self._clock)
 
     def _line(self, provider: str, config: ProviderConfig, key: str | None) -> Way:
-        line: Way = self._package(provider).line_of(provider, config, key=key, clock=self._clock)
+        line: Way = self._package(provider).Line(provider, config, key, self._environment, self._clock)
         return line
 
     def _package(self, provider: str) -> ModuleType:
         """The adapter of the package that knows most providers; it takes a second or two to load."""
         try:
-            return late.load("retinue.models.pydantic_ai")
+            return late.load("retinue.models.pydantic_ai.line")
         except ImportError:
             raise ExtraMissing(what=f"The provider {provider}", extra="providers") from None
 
@@ -328,7 +338,8 @@ class ModelNames:
             return Seller("openai" if is_openai(url_of(provider, config, self._environment)) else None, name)
         if provider == GATEWAY:
             return Seller(*parted(name))
-        return Seller(None if config.base_url else provider, name)
+        elsewhere = URL_FROM.get(provider) and address_of(provider, config, self._environment)
+        return Seller(None if config.base_url or (elsewhere and not is_openai(elsewhere)) else provider, name)
 
     def _others(self, meant: str) -> Sequence[Model]:
         """Who is asked instead, without those who would be asked instead of them."""

@@ -11,8 +11,15 @@ from retinue.models.config import ProviderConfig
 PLAIN = ProviderConfig()
 OPENAI_URL = "https://api.openai.com/v1"
 OPENAI_HOST = "api.openai.com"
-URL_FROM = {"openai": "OPENAI_BASE_URL"}
-"""The variables with the addresses of those that we speak to by hand."""
+URL_FROM = {
+    "openai": "OPENAI_BASE_URL",
+    "openai-chat": "OPENAI_BASE_URL",
+    "openai-responses": "OPENAI_BASE_URL",
+    "anthropic": "ANTHROPIC_BASE_URL",
+    "google": "GOOGLE_GEMINI_BASE_URL",
+    "groq": "GROQ_BASE_URL",
+}
+"""The variables that lead elsewhere than to the provider's own address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +93,30 @@ def key_of(provider: str, model: str, config: ProviderConfig, environment: Mappi
     return None
 
 
+def address_of(provider: str, config: ProviderConfig, environment: Mapping[str, str]) -> str | None:
+    """Where a provider is by the settings, or the environment. None says: at its own address."""
+    known = PROVIDERS.get(provider)
+    variable = URL_FROM.get(provider) or (known.address if known else None) or ""
+    return (config.base_url or environment.get(variable, "")).strip() or None
+
+
 def url_of(provider: str, config: ProviderConfig, environment: Mapping[str, str]) -> str:
-    """Where a provider is that we speak to by hand: by the settings, or the environment; or else at OpenAI's."""
-    variable = URL_FROM.get(provider, "")
-    return (config.base_url or environment.get(variable, "") or OPENAI_URL).strip()
+    """Where a provider is that we speak to by hand: at OpenAI's, unless something else is said."""
+    return address_of(provider, config, environment) or OPENAI_URL
+
+
+def url_sources(provider: str) -> str:
+    """Where the address of a provider can be set."""
+    known = PROVIDERS.get(provider)
+    variable = URL_FROM.get(provider) or (known.address if known else None)
+    settings = f"base_url under [providers.{provider}]"
+    return f"{variable}, or {settings}" if variable else settings
+
+
+def key_sources(provider: str) -> str:
+    """Where the key of a provider can be set."""
+    known = PROVIDERS.get(provider)
+    return " or ".join((*(known.keys if known else ()), f"api_key under [providers.{provider}]"))
 
 
 def is_openai(url: str) -> bool:

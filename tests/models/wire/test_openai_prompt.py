@@ -12,7 +12,8 @@ from openai.types.chat.completion_create_params import CompletionCreateParamsStr
 from pydantic import TypeAdapter
 
 from retinue.core.messages import AnyPart, Data, File, Message, Text, Thinking, ToolCall, ToolResult
-from retinue.models.wire.openai_prompt import Unsayable, prompt, spelled
+from retinue.models.sayable import Unsayable, spelled
+from retinue.models.wire.openai_prompt import prompt
 from retinue.ports.models import ModelRequest, ModelSettings, OutputSpec, ToolSpec
 from tests.models.wire.conftest import asks
 

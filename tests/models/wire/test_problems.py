@@ -7,15 +7,10 @@ import json
 import re
 import socket
 import ssl
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from retinue.errors import ModelBroken, ModelBusy, ModelError, ModelRefused, ModelUnavailable
 from retinue.models.wire.problems import Problems
@@ -303,30 +298,6 @@ async def test_a_server_without_tls(server: Server, wire: Wire) -> None:
     error = await problem(wire, url=server.url.replace("http:", "https:"))
     assert type(error) is ModelUnavailable
     assert "no secure connection" in str(error)
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A certificate that nobody vouches for, with its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .sign(key, hashes.SHA256())
-    )
-    path = tmp_path_factory.mktemp("tls") / "certificate.pem"
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    path.write_bytes(made.public_bytes(serialization.Encoding.PEM) + private)
-    return path
 
 
 async def test_a_certificate_that_nobody_vouches_for(wire: Wire, certificate: Path) -> None:

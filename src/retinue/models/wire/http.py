@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 import aiohttp
 
+from retinue.models.watchdog import Watchdog
 from retinue.models.wire.problems import Problems
-from retinue.ports.clock import Clock, Timer
+from retinue.ports.clock import Clock
 
 KEPT_ALIVE = 30.0
 """Shorter than most servers keep an idle connection: one that the server closes just then is found out too late."""
@@ -31,43 +32,6 @@ class Endpoint:
     connect_timeout: float = 10.0
     idle_timeout: float = 120.0
     connections: int = 1000
-
-
-class Watchdog:
-    """Bites who waits too long. One timer for the whole of an answer, which looks at when the waiting began."""
-
-    def __init__(self, clock: Clock, seconds: float) -> None:
-        self.seconds, self.bitten = seconds, False
-        self._clock, self._patience = clock, round(seconds * 1000)
-        self._limit: asyncio.Timeout | None = None
-        self._content: aiohttp.StreamReader | None = None
-        self._until = 0
-        self._timer: Timer = clock.call_later(seconds, self._look)
-
-    def guards(self, limit: asyncio.Timeout | None, content: aiohttp.StreamReader | None = None) -> None:
-        """Whom to bite: who waits for an answer to begin; then who reads it."""
-        self._limit, self._content = limit, content
-
-    def waits(self) -> None:
-        self._until = self._clock.now_ms() + self._patience
-
-    def heard(self) -> None:
-        """Something came. As long as its reader is busy with it, nobody waits."""
-        self._until = 0
-
-    def stop(self) -> None:
-        self._timer.cancel()
-
-    def _look(self) -> None:
-        left = (self._until - self._clock.now_ms()) / 1000 if self._until else self.seconds
-        if left > 0:
-            self._timer = self._clock.call_later(left, self._look)
-            return
-        self.bitten = True
-        if self._limit:
-            self._limit.reschedule(0)
-        if self._content:
-            self._content.set_exception(TimeoutError())
 
 
 class Reply:

@@ -10,7 +10,7 @@ import msgspec
 from retinue.core.messages import AnyPart, Data, Text, Thinking, ToolCall
 from retinue.core.outcome import Usage
 from retinue.models import estimate
-from retinue.models.wire.openai_prompt import Names
+from retinue.models.sayable import Names
 from retinue.models.wire.problems import Problems
 from retinue.ports.models import ModelRequest, ModelResponse, Piece, Stop
 

@@ -7,9 +7,10 @@ from collections.abc import AsyncGenerator
 from retinue.core.outcome import Usage
 from retinue.errors import ModelError
 from retinue.models import estimate
+from retinue.models.sayable import Unsayable
 from retinue.models.wire.http import HttpClient, Reply
 from retinue.models.wire.openai_answer import Answer
-from retinue.models.wire.openai_prompt import Unsayable, prompt
+from retinue.models.wire.openai_prompt import prompt
 from retinue.models.wire.problems import Problems
 from retinue.models.wire.sse import EndlessEvent, Events
 from retinue.ports.models import ModelRequest, Said, Takes

@@ -4,45 +4,21 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Iterable, Mapping
-from hashlib import blake2s
+from collections.abc import Mapping
 
 import msgspec
 
 from retinue.core.messages import AnyPart, Data, File, Message, Part, Text, Thinking, ToolCall, ToolResult
+from retinue.models.sayable import Unsayable, spelled
 from retinue.ports.models import ModelRequest, ModelSettings, OutputSpec, ToolSpec
 
 AUDIO = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/wave": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 DOCUMENTS = ("application/pdf",)
-LONGEST_NAME = 64
 _encoder = msgspec.json.Encoder()
-_sayable = re.compile(rf"[A-Za-z0-9_-]{{1,{LONGEST_NAME}}}")
 _newer = re.compile(r"(?:.*/)?(?:o\d|gpt-(?:[5-9]|\d\d))")
 _first_to_think = re.compile(r"(?:.*/)?gpt-5(?:-(?:mini|nano)|-\d{4}|$)")
 
 Json = dict[str, object]
-
-
-class Unsayable(ValueError):
-    """The format has no words for it."""
-
-
-class Names:
-    """The format permits few characters in the name of a tool: others are spelled differently there, and back here."""
-
-    def __init__(self, tools: Iterable[ToolSpec]) -> None:
-        self._meant = {spelled(tool.name): tool.name for tool in tools if not _sayable.fullmatch(tool.name)}
-
-    def meant(self, name: str) -> str:
-        return self._meant.get(name, name)
-
-
-def spelled(name: str) -> str:
-    """The name itself, if the format permits it; otherwise something like it that no other tool is called."""
-    if _sayable.fullmatch(name):
-        return name
-    mark = blake2s(name.encode(errors="replace"), digest_size=3).hexdigest()
-    return f"{re.sub('[^A-Za-z0-9_-]', '_', name)[: LONGEST_NAME - 7]}_{mark}"
 
 
 def prompt(request: ModelRequest, model: str, provider: str) -> bytes:
@@ -178,6 +154,7 @@ def _results(message: Message, files: Mapping[str, bytes]) -> list[Json]:
     for part in message.parts:
         if isinstance(part, ToolResult):
             said.append({"role": "tool", "tool_call_id": part.call_id, "content": _result(part)})
+            more += part.files
         else:
             more.append(part)
     if more:

@@ -7,6 +7,7 @@ import ssl
 from collections.abc import Callable, Iterable, Mapping
 from email.utils import parsedate_to_datetime
 from html import unescape
+from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
@@ -40,6 +41,7 @@ class Problems:
         self, model: str, url: str, *, key_from: str, url_from: str, secrets: Iterable[str], now_ms: Callable[[], int]
     ) -> None:
         self._model, self._url = model, url
+        self.host = urlsplit(url).hostname or url
         self._key_from, self._url_from = key_from, url_from
         self._now_ms = now_ms
         hidden = sorted({secret for secret in secrets if len(secret) >= SHORTEST_SECRET}, key=len, reverse=True)
@@ -49,25 +51,47 @@ class Problems:
         """No answer began: `error` is aiohttp's."""
         match error:
             case aiohttp.ClientProxyConnectionError() | aiohttp.ClientHttpProxyError():
-                return self._unavailable(f"the proxy does not let it through ({_reason(error)}). Check the proxy")
+                return self.proxy_refused(_reason(error))
             case aiohttp.ClientConnectorDNSError():
-                return self._unavailable(f"the host {error.host} is not known. Check the network and {self._url_from}")
+                return self.host_unknown(error.host)
             case aiohttp.ClientConnectorCertificateError():
-                why = getattr(error.certificate_error, "verify_message", "") or _reason(error.certificate_error)
-                return self._unavailable(
-                    f"the certificate of {error.host} is not trusted: {why}. Check {self._url_from}"
-                )
+                return self.untrusted(error.host, error.certificate_error)
             case ssl.SSLError():
-                return self._unavailable(f"no secure connection to {self._url} ({_reason(error)}). Is it https there?")
+                return self.insecure(error)
             case aiohttp.ConnectionTimeoutError():
-                return self._unavailable(f"no connection to {self._url} within {seconds:g} s")
+                return self.too_far(seconds)
             case aiohttp.ClientConnectorError():
-                problem = f"nothing listens at {self._url} ({_reason(error)})"
-                return self._unavailable(f"{problem}. Is the server running? Check {self._url_from}")
+                return self.nobody_there(error)
             case aiohttp.InvalidURL() | aiohttp.NonHttpUrlClientError():
-                return ModelRefused(model=self._model, problem=f"{self._url} is no address. Check {self._url_from}")
+                return self.no_address()
             case _:
-                return self._unavailable(f"the connection broke before an answer began ({_reason(error)})")
+                return self.hung_up(error)
+
+    def proxy_refused(self, reason: str) -> ModelError:
+        return self._unavailable(f"the proxy does not let it through ({reason}). Check the proxy")
+
+    def host_unknown(self, host: str) -> ModelError:
+        return self._unavailable(f"the host {host} is not known. Check the network and {self._url_from}")
+
+    def untrusted(self, host: str, error: BaseException) -> ModelError:
+        why = getattr(error, "verify_message", "") or _reason(error)
+        return self._unavailable(f"the certificate of {host} is not trusted: {why}. Check {self._url_from}")
+
+    def insecure(self, error: BaseException) -> ModelError:
+        return self._unavailable(f"no secure connection to {self._url} ({_reason(error)}). Is it https there?")
+
+    def too_far(self, seconds: float) -> ModelError:
+        return self._unavailable(f"no connection to {self._url} within {seconds:g} s")
+
+    def nobody_there(self, error: BaseException) -> ModelError:
+        problem = f"nothing listens at {self._url} ({_reason(error)})"
+        return self._unavailable(f"{problem}. Is the server running? Check {self._url_from}")
+
+    def no_address(self) -> ModelError:
+        return ModelRefused(model=self._model, problem=f"{self._url} is no address. Check {self._url_from}")
+
+    def hung_up(self, error: BaseException) -> ModelError:
+        return self._unavailable(f"the connection broke before an answer began ({_reason(error)})")
 
     def silent(self, seconds: float, *, begun: bool) -> ModelError:
         if begun:
@@ -99,7 +123,13 @@ class Problems:
             return self.unsayable(f"{self._url} sends on to {to} ({status}). Check {self._url_from}")
         complaint = _complaint(body)
         said = f"{self._quoted(_words(complaint) or _page(body))} ({status})"
-        return self._sorted(status, complaint, said, self._retry_after(headers))
+        return self._sorted(status, complaint, said, self.retry_after(headers))
+
+    def meant(self, status: int, body: bytes, said: int | None, retry_after: float | None) -> ModelError:
+        """What is as good as that status, whatever was `said` as such; none may have been."""
+        complaint = _complaint(body)
+        words = self._quoted(_words(complaint) or _page(body))
+        return self._sorted(status, complaint, f"{words} ({said})" if said else words, retry_after)
 
     def complained(self, error: object) -> ModelError:
         """An error in the middle of an answer that began well."""
@@ -139,7 +169,7 @@ class Problems:
     def _unavailable(self, problem: str, retry_after: float | None = None) -> ModelUnavailable:
         return ModelUnavailable(model=self._model, problem=self.clean(problem), retry_after=retry_after)
 
-    def _retry_after(self, headers: Mapping[str, str]) -> float | None:
+    def retry_after(self, headers: Mapping[str, str]) -> float | None:
         """Seconds, from the header as number or as date; a date counts from the server's own, if it says one."""
         if milliseconds := _number(headers.get("Retry-After-Ms", "")):
             return milliseconds / 1000
