@@ -43,6 +43,8 @@ from retinue.wiring import (
     graphs_of,
     installed_runners,
     runners_of,
+    servers_of,
+    tools_of,
     workspaces_of,
 )
 
@@ -174,13 +176,17 @@ class Retinue:
             if bus := bus_of(url, store, hub):
                 closing.push_async_callback(bus.close)
             files = files or files_of(url, settings.files)
-            codec = Codec(Secrets({**settings.secrets, **(secrets or {})}), files)
+            known_secrets = {**settings.secrets, **(secrets or {})}
+            codec = Codec(Secrets(known_secrets), files)
             names = ModelNames(models, settings, clock)
             closing.push_async_callback(names.close)
             workspaces = Workspaces(closing.enter_context(workspaces_of(url)))
             all_agents = agents_of(project, agents)
             all_graphs = graphs_of(project, graphs, all_agents)
-            known = runners_of(names, all_agents, all_graphs, project, workspaces, settings)
+            servers = servers_of(project, known_secrets, clock)
+            closing.push_async_callback(servers.close)
+            tools = tools_of(all_agents, project, workspaces, servers, settings.files)
+            known = runners_of(names, all_agents, all_graphs, tools, settings)
             for runner in (*installed_runners(), *runners):
                 known.add(runner)
             services = Services(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -16,6 +16,7 @@ from retinue.files.config import FilesConfig
 from retinue.files.local import LocalFiles, MemoryFiles
 from retinue.models.names import ModelNames
 from retinue.ports.bus import Bus
+from retinue.ports.clock import Clock
 from retinue.ports.files import Files
 from retinue.ports.store import Store
 from retinue.project.checks import Surroundings
@@ -28,6 +29,7 @@ from retinue.runners.model import ModelRunner
 from retinue.settings import RUNNERS, Settings, TheProject
 from retinue.tools.builtin.catalog import NAMES
 from retinue.tools.builtin.workspace import Workspaces
+from retinue.tools.mcp.late import LateServers
 from retinue.tools.toolbox import AgentTools, ProjectParts
 
 if TYPE_CHECKING:
@@ -49,19 +51,25 @@ def graphs_of(project: TheProject | None, more: Iterable[Graph], agents: Agents)
     return (project.graphs if project else Graphs()).and_more(more, definitions)
 
 
-def runners_of(
-    models: ModelNames,
-    agents: Agents,
-    graphs: Graphs,
-    project: TheProject | None,
-    workspaces: Workspaces,
-    settings: Settings,
-) -> Runners:
-    """Those that come with Retinue."""
-    parts = ProjectParts(files=settings.files)
+def servers_of(project: TheProject | None, secrets: Mapping[str, str], clock: Clock) -> LateServers:
+    """The MCP servers of a project; agents may bring their own."""
     if project:
-        parts = ProjectParts(folder=project.folder, tools=project.tools, skills=project.skills, files=settings.files)
-    tools = AgentTools(agents, parts, workspaces)
+        return LateServers(project.mcp_servers, secrets, clock, project.folder)
+    return LateServers({}, secrets, clock, Path())
+
+
+def tools_of(
+    agents: Agents, project: TheProject | None, workspaces: Workspaces, servers: LateServers, config: FilesConfig
+) -> AgentTools:
+    """All that agents can call."""
+    parts = ProjectParts(files=config)
+    if project:
+        parts = ProjectParts(folder=project.folder, tools=project.tools, skills=project.skills, files=config)
+    return AgentTools(agents, parts, workspaces, servers)
+
+
+def runners_of(models: ModelNames, agents: Agents, graphs: Graphs, tools: AgentTools, settings: Settings) -> Runners:
+    """Those that come with Retinue."""
     config = LocalConfig(
         model=settings.model or "test",
         policy=settings.policy,
