@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from retinue import Outcome, Retinue, Run
+from retinue import Outcome, Retinue, Run, current_call
 from retinue.core import events as e
 from retinue.engine.worker import LEASE_SECONDS
 from retinue.ports.store import Write
@@ -23,12 +23,21 @@ class Outside:
 
     def reset(self) -> None:
         self.done: list[Any] = []
+        self.keys: set[str] = set()
         self.at_door = asyncio.Event()
         self.door = asyncio.Event()
 
     async def act(self, what: Any = "act") -> Any:
         """An effect."""
         self.done.append(what)
+        return what
+
+    async def put(self, what: Any = "put") -> Any:
+        """An effect that there is only once for each key."""
+        key = current_call().idempotency_key
+        if key not in self.keys:
+            self.keys.add(key)
+            self.done.append(what)
         return what
 
     async def wait_at_door(self, what: Any = "door") -> Any:

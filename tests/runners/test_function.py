@@ -44,7 +44,7 @@ HERE = f"function:{__name__}"
         ("function:nowhere_at_all:f", UnknownTarget, "no module nowhere_at_all"),
         ("function:nothing", UnknownTarget, "function:MODULE:NAME"),
         ("job:x", UnknownTarget, "function:NAME"),
-        ("graph:x", UnknownTarget, "no runner"),
+        ("graph:x", UnknownTarget, "no such graph"),
         ("function:broken_module:f", BadTarget, "ZeroDivisionError"),
         ("function:leaving_module:f", BadTarget, "SystemExit"),
         ("function:garbled_module:f", BadTarget, "SyntaxError"),

@@ -37,6 +37,7 @@ from retinue.testing.drain import drain
 from retinue.testing.points import Life, Point, When
 
 if TYPE_CHECKING:
+    from retinue.project.graphs import Graph
     from retinue.project.python import Agent
 
 WHENS: tuple[When, ...] = ("before", "after")
@@ -74,6 +75,7 @@ class Scenario:
     begin: Callable[[], None] = lambda: None
     models: Mapping[str, Model] | None = None
     agents: Sequence[Agent] = ()
+    graphs: Sequence[Graph] = ()
     project: TheProject | None = None
     settings: Settings | None = None
 
@@ -198,6 +200,7 @@ async def live(scenario: Scenario, url: str, clock: SetClock, checkpoint: Checkp
         grace=0,
         models=scenario.models,
         agents=scenario.agents,
+        graphs=scenario.graphs,
         project=scenario.project,
         settings=scenario.settings,
     ) as app:

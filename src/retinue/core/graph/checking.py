@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from retinue.core.declared import Problem
-from retinue.core.graph.definition import GraphDefinition, Node
+from retinue.core.graph.definition import GraphDefinition, Node, node_name
 from retinue.core.graph.expressions import check_expressions
 from retinue.core.graph.shape import check_shape, shape_of
 from retinue.core.schema import says_nothing, wrong_schema
@@ -23,6 +23,10 @@ def check_graph(graph: GraphDefinition) -> Iterator[Problem]:
         text = "no key of it is one of JSON Schema, so it asks for nothing. Do they belong under `properties`?"
         yield Problem(key=("input",), text=text, warning=True)
     for name, node in graph.nodes.items():
+        try:
+            node_name(name)
+        except ValueError as error:
+            yield Problem(key=("nodes", name), text=str(error))
         for problem in _check_node(node):
             yield Problem(key=("nodes", name, *problem.key), text=problem.text, warning=problem.warning)
     shape, problems = shape_of(graph.nodes)

@@ -133,7 +133,7 @@ class GraphDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     name: Name
     description: str = ""
     input: dict[str, Any] | None = None
-    nodes: dict[Annotated[str, node_name], Node]
+    nodes: dict[str, Node]
     output: Any = None
     strategy: Literal["flow", "level", "sequence"] = "flow"
     limits: GraphLimits = GraphLimits()

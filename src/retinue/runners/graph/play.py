@@ -25,6 +25,8 @@ from retinue.engine.context import RunContext, failure_of
 from retinue.engine.submit import Request
 from retinue.errors import BadInput
 
+MAX_MINUTES = "max_minutes"
+
 
 class Play:
     """Plays a graph to its end."""
@@ -50,6 +52,8 @@ class Play:
         if ctx.run.depth > self._graph.limits.max_depth:
             message = f"graphs run graphs {self._graph.limits.max_depth} deep here, and no deeper"
             return Outcome.failed(Reason.INVALID, "TooDeep", message)
+        if ctx.state.limit == MAX_MINUTES:  # it was being stopped
+            return await self._stop_all()
         while True:
             await ctx.pass_gate("a node")
             await self._load()
@@ -220,6 +224,8 @@ class Play:
         return self._ends is not None and self._ctx.clock.now_ms() >= self._ends
 
     async def _stop_all(self) -> Outcome:
+        if self._ctx.state.limit != MAX_MINUTES:
+            self._ctx.note(e.LimitReached(reason=Reason.TIMEOUT, limit=MAX_MINUTES))
         for call_id in list(self._ctx.state.open_children):
             await self._ctx.cancel_child(call_id, "the time of its graph is over")
         while self._ctx.state.open_children:
