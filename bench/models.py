@@ -7,7 +7,6 @@ import statistics
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
-from importlib.util import find_spec
 
 import aiohttp
 
@@ -19,10 +18,8 @@ from retinue.models.names import ModelNames
 from retinue.models.wire.openai_prompt import prompt
 from retinue.ports.models import Model, ModelRequest, ModelResponse
 
-WAYS = {"the wire adapter": "openai"}
+WAYS = {"the wire adapter": "openai", "Pydantic AI's classes": "openai-chat"}
 """Who asks, and as which provider."""
-if find_spec("retinue.models.pydantic_ai"):
-    WAYS["Pydantic AI's classes"] = "openai-chat"
 QUESTION = ModelRequest(messages=(Message(role="user", parts=(Text(text="hello"),)),))
 LONG = ModelRequest(
     messages=tuple(

@@ -212,8 +212,9 @@ async def test_what_cannot_be_said_is_refused_and_nothing_of_it_is_stored(app: R
     for value in (object(), "\udc80", {"a": float("nan")}):
         with pytest.raises(NotStorable):
             await say(app, value, thread=said, owner="ann")
-    with pytest.raises(BadFile, match=r"cat\.png cannot be used: there is no such file"):
-        await say(app, (File(uri="file:x", media_type="image/png", name="cat.png"),), thread=said, owner="ann")
+    for uri, problem in (("file:x", "it lies outside the roots"), (f"file:sha256/{'0' * 64}", "there is no such file")):
+        with pytest.raises(BadFile, match=rf"cat\.png cannot be used: {problem}"):
+            await say(app, (File(uri=uri, media_type="image/png", name="cat.png"),), thread=said, owner="ann")
     for options in ({"max_minutes": 0}, {"max_cost_usd": -1.0}):
         with pytest.raises(BadInput, match="must be more than 0"):
             await say(app, "hello", thread=said, owner="ann", **options)

@@ -44,7 +44,10 @@ class RunAttachments:
         self._turn = asyncio.Lock()
 
     async def admit(self, file: File) -> None:
-        await self._reader.admit(file.uri)
+        try:
+            await self._reader.admit(file.uri)
+        except BadFile as error:
+            raise BadFile(name=_name(file), problem=error.problem) from None
 
     async def open(self, file: File, takes: Takes) -> Opened:
         async with self._turn:  # one after the other, so that each run leaves out the same files
