@@ -25,12 +25,10 @@ PATIENCE = 3.5
 """Seconds for which a call waits for a server that just failed to be tried again: twice, after one and two seconds."""
 LONGEST_DELAY = 60.0
 MOMENT = 1.0
-FORGOTTEN = "Session terminated"
-"""What the SDK says when an HTTP server no longer knows the session. It has done nothing then."""
 
 
 class _Forgotten(ToolFailed):
-    """{message}"""
+    """{message}"""  # nothing was done: the call can be made again in a new session
 
 
 class Link:
@@ -65,7 +63,7 @@ class Link:
             raise await self._failed(session, error) from None
 
     async def _failed(self, session: Session, error: Exception) -> ToolFailed:
-        if str(error) == FORGOTTEN:
+        if session.is_forgotten(error):
             session.end()
             return _Forgotten(f"The MCP server {self.name} does not know the session that it has just begun")
         if session.is_broken(error):

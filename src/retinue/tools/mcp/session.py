@@ -84,6 +84,10 @@ class Session:
         """Whether a call failed because the connection did."""
         return isinstance(error, MCPError) and error.code == CONNECTION_CLOSED and error.message.startswith(BROKEN)
 
+    def is_forgotten(self, error: Exception) -> bool:
+        """Whether a call was refused because the server has begun anew."""
+        return isinstance(error, MCPError) and self._watch.forgotten
+
     async def offer(self, server: Server) -> tuple[list[ServerTool], list[str]]:
         """See `offer_of`; `server` is who the tools ask when they are called."""
         self.outdated = not self._tells()

@@ -23,7 +23,9 @@ class Watch:
         self._said: deque[str] = deque(maxlen=LAST_LINES)
         self._strange, self._first_strange = 0, ""
         self.refusal = ""
-        """The last status that an HTTP server refused a request with."""
+        """The status that an HTTP server refused the last request with."""
+        self.forgotten = False
+        """Whether it refused the last one because it no longer knows the session. It has done nothing then."""
 
     def said(self, line: str) -> None:
         """A line of its stderr."""
