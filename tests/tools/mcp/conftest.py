@@ -33,6 +33,11 @@ def website(address: str, **keys: object) -> McpServer:
     return McpServer.parse("web", {"url": f"{address}/mcp", **keys})
 
 
+def sdk() -> McpServer:
+    """A server made with the SDK, over stdio."""
+    return McpServer.parse("sdk", {"command": sys.executable, "args": [str(SDK)]})
+
+
 @contextmanager
 def serving(*kinds: str) -> Iterator[dict[str, str]]:
     """Servers made with the SDK, all in one process, by kind."""

@@ -1,4 +1,4 @@
-"""MCP servers made with the SDK, over HTTP. The arguments say which there are, and what they ask of who comes."""
+"""MCP servers made with the SDK: one over stdio, or those over HTTP that the arguments say."""
 
 from __future__ import annotations
 
@@ -172,4 +172,7 @@ async def serve_all(how: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve_all(sys.argv[1:]))
+    if sys.argv[1:]:
+        asyncio.run(serve_all(sys.argv[1:]))
+    else:
+        make().run()
