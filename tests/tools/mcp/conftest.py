@@ -49,7 +49,7 @@ def serving(*kinds: str) -> Iterator[dict[str, str]]:
 
 @pytest.fixture(scope="session")
 def websites() -> Iterator[dict[str, str]]:
-    with serving("streamed", "json", "header", "oauth", "oauth-refresh") as addresses:
+    with serving("streamed", "json", "header", "broken", "oauth", "oauth-refresh") as addresses:
         yield addresses
 
 

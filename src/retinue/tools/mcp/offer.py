@@ -93,7 +93,7 @@ def _tool(server: Server, tool: Tool) -> ServerTool:
         )
         if result.is_error:
             text = "\n".join(part for part in map(part_of, result.content) if isinstance(part, str))
-            raise ToolFailed(server.masks.hide(text[:LONGEST_ERROR]) or f"{spec.name} failed and does not say why")
+            raise ToolFailed(server.masks.hide(text)[:LONGEST_ERROR] or f"{spec.name} failed and does not say why")
         return await result_of(result, spec.name, context)
 
     return ServerTool(spec=spec, server=server.declared, effect=_effect(tool), run=run)

@@ -63,6 +63,15 @@ class Header(BaseHTTPMiddleware):
         return await call_next(request)
 
 
+class Broken(BaseHTTPMiddleware):
+    """Answers calls of one tool with a status of HTTP."""
+
+    async def dispatch(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
+        if b'"several"' in await request.body():
+            return PlainTextResponse("", 503)
+        return await call_next(request)
+
+
 def make(address: str = "", tokens: Tokens | None = None) -> MCPServer:
     auth = {
         "issuer_url": address,
@@ -160,6 +169,8 @@ async def serve(how: str, port: int = 0) -> None:
     app = server.streamable_http_app(json_response=how == "json")
     if how == "header":
         app.add_middleware(Header)
+    if how == "broken":
+        app.add_middleware(Broken)
     print(json.dumps([how, address]), flush=True)
     await uvicorn.Server(uvicorn.Config(app, log_level="critical")).serve(sockets=[here])
 
