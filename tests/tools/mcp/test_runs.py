@@ -107,23 +107,26 @@ async def test_a_server_that_cannot_be_had_is_a_warning(clock: SetClock, starts:
     assert "The MCP server plain cannot be had: it ended with code 3" in warned.message
 
 
+@pytest.mark.parametrize("how", ["header", "oauth"])
 async def test_L47_what_a_server_needs_is_a_secret_that_is_in_no_event(
-    clock: SetClock, websites: dict[str, str]
+    clock: SetClock, websites: dict[str, str], how: str
 ) -> None:
-    server = {"web": {"url": f"{websites['header']}/mcp", "headers": {"X-Key": "${secret:HOUSE_KEY}"}}}
+    address, secret = websites[how], {"header": KEY, "oauth": "s3cret/of me"}[how]
+    oauth = {"client_id": "me", "client_secret": "${secret:OURS}", "issuer": address, "scope": "tools"}
+    needs = {"header": {"headers": {"X-Key": "${secret:OURS}"}}, "oauth": {"oauth": oauth}}[how]
     actor = Actor(
         [call("web__prompt_greet", name="Ana"), call("web__resources_read", uri="notes://today")],
         call("web__resources_list"),
-        finish(f"I never saw {KEY}"),
+        finish(f"I never saw {secret}"),
     )
-    agent = guide(mcp_servers=server)
+    agent = guide(mcp_servers={"web": {"url": f"{address}/mcp", **needs}})
     opened = Retinue.open(
-        "sqlite://", clock=clock, grace=0, agents=[agent], models={"m": actor}, secrets={"HOUSE_KEY": KEY}
+        "sqlite://", clock=clock, grace=0, agents=[agent], models={"m": actor}, secrets={"OURS": secret}
     )
     async with opened as app:
         run, outcome = await outcome_of(app)
         assert outcome.reason is Reason.GOAL
         assert told(actor.requests[1]) == ["Greet Ana", "rain"]
-        stored = await app.services.store.events(run.id)
-    assert KEY not in repr(stored)
-    assert "I never saw ${secret:HOUSE_KEY}" in repr(stored)
+        stored = repr(await app.services.store.events(run.id))
+    assert secret not in stored
+    assert "I never saw ${secret:OURS}" in stored
