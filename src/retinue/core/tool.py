@@ -91,13 +91,15 @@ def servers_meant(patterns: Iterable[str] | None, servers: Iterable[str]) -> lis
 
 def names_for_models(names: Iterable[str]) -> dict[str, str]:
     """Names that every provider takes, for tools by name: letters, digits, `_` and `-`, 64 at most, each once."""
-    taken: dict[str, str] = {}
+    given: dict[str, str] = {}
+    taken: set[str] = set()
     for name in sorted(names, key=lambda name: (_plain(name) != name, name)):
         plain = _plain(name)
-        if plain in taken.values() or len(plain) > LONGEST_NAME:
+        if plain in taken or len(plain) > LONGEST_NAME:
             plain = f"{plain[: LONGEST_NAME - 9]}_{sha256(name.encode()).hexdigest()[:8]}"
-        taken[name] = plain
-    return taken
+        given[name] = plain
+        taken.add(plain)
+    return given
 
 
 def _plain(name: str) -> str:

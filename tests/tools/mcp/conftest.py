@@ -33,6 +33,11 @@ def website(address: str, **keys: object) -> McpServer:
     return McpServer.parse("web", {"url": f"{address}/mcp", **keys})
 
 
+def sdk() -> McpServer:
+    """A server made with the SDK, over stdio."""
+    return McpServer.parse("sdk", {"command": sys.executable, "args": [str(SDK)]})
+
+
 @contextmanager
 def serving(*kinds: str) -> Iterator[dict[str, str]]:
     """Servers made with the SDK, all in one process, by kind."""
@@ -44,7 +49,7 @@ def serving(*kinds: str) -> Iterator[dict[str, str]]:
 
 @pytest.fixture(scope="session")
 def websites() -> Iterator[dict[str, str]]:
-    with serving("streamed", "json", "header", "oauth", "oauth-refresh") as addresses:
+    with serving("streamed", "json", "header", "broken", "oauth", "oauth-refresh") as addresses:
         yield addresses
 
 
@@ -67,13 +72,13 @@ async def pools(clock: SetClock) -> AsyncIterator[Pools]:
         await one.close()
 
 
-@pytest.fixture(scope="session")
-def everything_url(everything: McpServer) -> Iterator[str]:
+@contextmanager
+def everything_at(everything: McpServer, port: int = 0) -> Iterator[str]:
     """The same over streamable HTTP."""
     assert everything.command is not None
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+        port = port or free.getsockname()[1]
     command = [everything.command, *everything.args, "streamableHttp"]
     environment = {**os.environ, "PORT": str(port)}
     with Popen(command, env=environment, stdout=DEVNULL, stderr=PIPE) as process:
@@ -81,3 +86,9 @@ def everything_url(everything: McpServer) -> Iterator[str]:
         assert b"listening" in process.stderr.readline()
         yield f"http://127.0.0.1:{port}/mcp"
         process.kill()
+
+
+@pytest.fixture(scope="session")
+def everything_url(everything: McpServer) -> Iterator[str]:
+    with everything_at(everything) as url:
+        yield url

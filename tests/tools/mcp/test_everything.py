@@ -13,7 +13,7 @@ from retinue.ports.tools import Blob, Content
 from retinue.tools.toolbox import Connected
 from tests.tools.context import Context
 from tests.tools.mcp.calling import call, tool_of
-from tests.tools.mcp.conftest import Pools
+from tests.tools.mcp.conftest import Pools, everything_at
 
 
 @pytest.fixture(params=["stdio", "http"])
@@ -82,3 +82,12 @@ async def test_L47_resources_are_listed_and_read(box: Connected) -> None:
 async def test_an_unknown_resource_is_an_error_that_names_the_server(box: Connected) -> None:
     with pytest.raises(ToolFailed, match=r"The MCP server everything failed: .*not found"):
         await call(box, "mcp:everything/resources:read", uri="demo://nothing")
+
+
+async def test_a_server_that_began_anew_is_asked_again_in_a_new_session(pools: Pools, everything: McpServer) -> None:
+    with everything_at(everything) as url:
+        pool = pools(McpServer(name="everything", url=url))
+        async with pool.connected(["everything"]) as first:
+            assert await call(first, "mcp:everything/echo", message="one") == "Echo: one"
+    with everything_at(everything, int(url.rpartition(":")[2].partition("/")[0])):
+        assert await call(first, "mcp:everything/echo", message="two") == "Echo: two"

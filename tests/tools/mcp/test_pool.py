@@ -12,8 +12,9 @@ import pytest
 from retinue.errors import ToolFailed
 from retinue.tools.toolbox import Connected
 from tests.conftest import eventually
+from tests.tools.context import Context
 from tests.tools.mcp.calling import call
-from tests.tools.mcp.conftest import Pools, plain
+from tests.tools.mcp.conftest import Pools, plain, sdk
 
 
 async def pid_of(box: Connected) -> int:
@@ -124,3 +125,25 @@ async def test_after_the_end_of_the_pool_calls_say_so(pools: Pools) -> None:
         await pool.close()
         with pytest.raises(ToolFailed, match="The MCP server plain was closed"):
             await pid_of(box)
+
+
+async def test_a_server_of_the_newest_protocol_over_stdio(pools: Pools) -> None:
+    context = Context()
+    async with pools(sdk()).connected(["sdk"]) as box:
+        assert await call(box, "mcp:sdk/steps", context, count=2) == {"result": "done"}
+        assert context.told == [("step 1", 1, 2), ("step 2", 2, 2)]
+        with pytest.raises(ToolFailed, match="The MCP server sdk broke off during the call: it ended with code 9"):
+            await call(box, "mcp:sdk/die")
+        assert await call(box, "mcp:sdk/resources:read", uri="notes://today") == "rain"
+
+
+async def test_a_call_that_is_given_up_is_given_up_at_the_server(pools: Pools) -> None:
+    async with pools(sdk()).connected(["sdk"]) as box:
+        hanging = asyncio.create_task(call(box, "mcp:sdk/hang"))
+
+        async def happened(what: str) -> bool:
+            return what in str(await call(box, "mcp:sdk/happened"))
+
+        await eventually(lambda: happened("hang"))
+        hanging.cancel()
+        await eventually(lambda: happened("let go"))

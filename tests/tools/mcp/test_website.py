@@ -112,6 +112,13 @@ async def test_a_server_that_dies_in_a_call_is_an_error_that_names_it(pools: Poo
                 assert await call(box, "mcp:web/add", a=1, b=2) == {"result": 3}
 
 
+async def test_a_status_of_http_is_told(pools: Pools, websites: dict[str, str]) -> None:
+    async with pools(website(websites["broken"])).connected(["web"]) as box:
+        with pytest.raises(ToolFailed, match=r"The MCP server web failed: .*; it answered 503 Service Unavailable"):
+            await call(box, "mcp:web/several")
+        assert await call(box, "mcp:web/add", a=1, b=2) == {"result": 3}
+
+
 async def test_what_raises_in_a_server_is_an_error_in_its_words(pools: Pools, websites: dict[str, str]) -> None:
     async with pools(website(websites["streamed"])).connected(["web"]) as box:
         with pytest.raises(ToolFailed, match="no such city"):

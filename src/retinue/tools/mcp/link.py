@@ -11,7 +11,7 @@ from retinue.errors import ExtraMissing, ToolFailed
 from retinue.ports.tools import Tool
 from retinue.tools.mcp.common import Common
 from retinue.tools.mcp.filled import filled
-from retinue.tools.mcp.reasons import BrokenOff, reason_of, short
+from retinue.tools.mcp.reasons import BrokenOff
 from retinue.tools.mcp.waiting import at_most
 
 if TYPE_CHECKING:
@@ -25,12 +25,10 @@ PATIENCE = 3.5
 """Seconds for which a call waits for a server that just failed to be tried again: twice, after one and two seconds."""
 LONGEST_DELAY = 60.0
 MOMENT = 1.0
-FORGOTTEN = "Session terminated"
-"""What the SDK says when an HTTP server no longer knows the session. It has done nothing then."""
 
 
 class _Forgotten(ToolFailed):
-    """{message}"""
+    """{message}"""  # nothing was done: the call can be made again in a new session
 
 
 class Link:
@@ -65,16 +63,13 @@ class Link:
             raise await self._failed(session, error) from None
 
     async def _failed(self, session: Session, error: Exception) -> ToolFailed:
-        if str(error) == FORGOTTEN:
+        if session.is_forgotten(error):
             session.end()
             return _Forgotten(f"The MCP server {self.name} does not know the session that it has just begun")
         if session.is_broken(error):
-            why = await session.over_for(MOMENT) or self._why(error)
+            why = await session.over_for(MOMENT) or session.reason(error)
             return BrokenOff(f"The MCP server {self.name} broke off during the call: {why}")
-        return ToolFailed(f"The MCP server {self.name} failed: {self._why(error)}")
-
-    def _why(self, error: Exception) -> str:
-        return short(self.masks.hide(reason_of(error)))
+        return ToolFailed(f"The MCP server {self.name} failed: {session.reason(error)}")
 
     async def offer(self) -> Offer:
         """Its tools, and what cannot be had of them and why."""

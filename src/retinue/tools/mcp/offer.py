@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 
 from mcp import Client
@@ -21,6 +22,7 @@ from retinue.tools.mcp.tool import Server, ServerTool, name_of
 
 LONGEST_NAME, LONGEST_DESCRIPTION, LONGEST_ERROR = 200, 10_000, 10_000
 SHOWN = 5
+AT_ONCE = 50
 
 
 async def offer_of(server: Server, client: Client) -> tuple[list[ServerTool], list[str]]:
@@ -30,7 +32,7 @@ async def offer_of(server: Server, client: Client) -> tuple[list[ServerTool], li
     problems: list[str] = []
     if can.tools is not None:
         tools, whole = await listed(lambda cursor: client.list_tools(cursor=cursor), lambda page: page.tools)
-        good, problems = _checked(tools)
+        good, problems = await _checked(tools)
         found += (_tool(server, tool) for tool in good)
         if not whole:
             problems.append(f"it lists more than {MOST:,} tools, and the rest is left out")
@@ -51,11 +53,13 @@ def _once(tools: Iterable[ServerTool]) -> Iterator[ServerTool]:
             yield tool
 
 
-def _checked(tools: Iterable[Tool]) -> tuple[list[Tool], list[str]]:
+async def _checked(tools: Iterable[Tool]) -> tuple[list[Tool], list[str]]:
     """Those that can be called; a model is not shown a schema that no provider takes."""
     good: list[Tool] = []
     wrong: list[str] = []
-    for tool in tools:
+    for n, tool in enumerate(tools):
+        if n % AT_ONCE == 0:
+            await asyncio.sleep(0)  # of very many, let others go on in between
         if problem := _wrong(tool):
             wrong.append(f"its tool {short(tool.name, LONGEST_NAME)!r} is left out: {problem}")
         else:
@@ -89,7 +93,7 @@ def _tool(server: Server, tool: Tool) -> ServerTool:
         )
         if result.is_error:
             text = "\n".join(part for part in map(part_of, result.content) if isinstance(part, str))
-            raise ToolFailed(server.masks.hide(text[:LONGEST_ERROR]) or f"{spec.name} failed and does not say why")
+            raise ToolFailed(server.masks.hide(text)[:LONGEST_ERROR] or f"{spec.name} failed and does not say why")
         return await result_of(result, spec.name, context)
 
     return ServerTool(spec=spec, server=server.declared, effect=_effect(tool), run=run)

@@ -1,4 +1,7 @@
-"""A server that is a program: started here, talked to over its stdin and stdout, and always ended."""
+"""A server that is a program: started here, talked to over its stdin and stdout, and always ended.
+
+The SDK can do this too, but a message without an end would fill the memory there, and block everybody on the way.
+"""
 
 from __future__ import annotations
 

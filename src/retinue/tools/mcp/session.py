@@ -84,6 +84,17 @@ class Session:
         """Whether a call failed because the connection did."""
         return isinstance(error, MCPError) and error.code == CONNECTION_CLOSED and error.message.startswith(BROKEN)
 
+    def is_forgotten(self, error: Exception) -> bool:
+        """Whether a call was refused because the server has begun anew."""
+        return isinstance(error, MCPError) and self._watch.forgotten
+
+    def reason(self, error: Exception) -> str:
+        """Why a call failed."""
+        return f"{self._words(error)}{self._watch.refused()}"
+
+    def _words(self, error: Exception) -> str:
+        return short(self._common.masks.hide(reason_of(error)))
+
     async def offer(self, server: Server) -> tuple[list[ServerTool], list[str]]:
         """See `offer_of`; `server` is who the tools ask when they are called."""
         self.outdated = not self._tells()
@@ -105,7 +116,7 @@ class Session:
             with self._scope:
                 await self._connected()
         except Exception as error:  # whatever a server or the SDK does: it is the end of this connection alone
-            self.end(short(self._common.masks.hide(reason_of(error))) + self._watch.remarks())
+            self.end(f"{self._words(error)}{self._watch.remarks()}")
         finally:
             self._over.set()
 

@@ -23,7 +23,9 @@ class Watch:
         self._said: deque[str] = deque(maxlen=LAST_LINES)
         self._strange, self._first_strange = 0, ""
         self.refusal = ""
-        """The last status that an HTTP server refused a request with."""
+        """The status that an HTTP server refused the last request with."""
+        self.forgotten = False
+        """Whether it refused the last one because it no longer knows the session. It has done nothing then."""
 
     def said(self, line: str) -> None:
         """A line of its stderr."""
@@ -48,13 +50,16 @@ class Watch:
 
     def remarks(self) -> str:
         """What was noticed and may be the reason, as an addition to a sentence."""
-        found = [f"; it answered {self.refusal}"] if self.refusal else []
+        found = [self.refused()]
         if self._strange:
             lines = "a line that is" if self._strange == 1 else f"{self._strange} lines that are"
             found.append(f"; it printed {lines} no MCP message: {short(self._first_strange, 200)}")
         if self._said:
             found.append(f"; it said: {short(' | '.join(self._said))}")
         return "".join(found)
+
+    def refused(self) -> str:
+        return f"; it answered {self.refusal}" if self.refusal else ""
 
     def _shown(self, line: str) -> str:
         return short(self._masks.hide(line), LONGEST_LINE)

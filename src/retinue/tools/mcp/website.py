@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import httpx2
 from mcp.client._transport import TransportStreams
-from mcp.client.streamable_http import streamable_http_client
+from mcp.client.streamable_http import MCP_SESSION_ID, streamable_http_client
 
 from retinue.core.mcp import McpServer
 from retinue.tools.mcp.common import Common
@@ -27,11 +27,8 @@ async def website(server: McpServer, common: Common, watch: Watch) -> AsyncGener
     assert server.url is not None
 
     async def seen(response: httpx2.Response) -> None:
-        if response.status_code >= 400:
-            watch.refusal = f"{response.status_code} {response.reason_phrase}".strip()
-            return
-        watch.refusal = ""
-        if not response.headers.get("content-type", "").startswith(STREAM):
+        _note(response, watch)
+        if response.is_success and not response.headers.get("content-type", "").startswith(STREAM):
             assert isinstance(response.stream, httpx2.AsyncByteStream)
             response.stream = _Bounded(response.stream)
 
@@ -44,6 +41,15 @@ async def website(server: McpServer, common: Common, watch: Watch) -> AsyncGener
         connected = streamable_http_client(server.url, http_client=client, max_sse_event_size=LONGEST_MESSAGE)
         async with connected as streams:
             yield streams
+
+
+def _note(response: httpx2.Response, watch: Watch) -> None:
+    """What a server that has begun anew says of a session is 404, as it should be, or 400."""
+    request = response.request
+    refused = response.status_code >= 400
+    watch.refusal = f"{response.status_code} {response.reason_phrase}".strip() if refused else ""
+    if request.method == "POST" and MCP_SESSION_ID in request.headers:
+        watch.forgotten = response.status_code in (400, 404)
 
 
 class _Bounded(httpx2.AsyncByteStream):

@@ -1,4 +1,4 @@
-"""MCP servers made with the SDK, over HTTP. The arguments say which there are, and what they ask of who comes."""
+"""MCP servers made with the SDK: one over stdio, or those over HTTP that the arguments say."""
 
 from __future__ import annotations
 
@@ -60,6 +60,15 @@ class Header(BaseHTTPMiddleware):
     async def dispatch(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
         if request.headers.get("x-key") != "k3y of the house":
             return PlainTextResponse(f"your key {request.headers.get('x-key')} is wrong", 403)
+        return await call_next(request)
+
+
+class Broken(BaseHTTPMiddleware):
+    """Answers calls of one tool with a status of HTTP."""
+
+    async def dispatch(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
+        if b'"several"' in await request.body():
+            return PlainTextResponse("", 503)
         return await call_next(request)
 
 
@@ -160,6 +169,8 @@ async def serve(how: str, port: int = 0) -> None:
     app = server.streamable_http_app(json_response=how == "json")
     if how == "header":
         app.add_middleware(Header)
+    if how == "broken":
+        app.add_middleware(Broken)
     print(json.dumps([how, address]), flush=True)
     await uvicorn.Server(uvicorn.Config(app, log_level="critical")).serve(sockets=[here])
 
@@ -172,4 +183,7 @@ async def serve_all(how: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve_all(sys.argv[1:]))
+    if sys.argv[1:]:
+        asyncio.run(serve_all(sys.argv[1:]))
+    else:
+        make().run()
