@@ -117,10 +117,13 @@ def _library() -> ModuleType:
 
 def _problems(validator: Any, value: object) -> tuple[Problem, ...]:
     found: list[Problem] = []
-    for error in validator.iter_errors(value):
-        if len(found) == MOST_PROBLEMS:
-            return (*found, Problem(text="and more"))
-        found.append(Problem(text=_first_line(error), key=tuple(error.instance_path)))
+    try:
+        for error in validator.iter_errors(value):
+            if len(found) == MOST_PROBLEMS:
+                return (*found, Problem(text="and more"))
+            found.append(Problem(text=_first_line(error), key=tuple(error.instance_path)))
+    except ValueError as error:  # nested too deeply for it, or no Unicode
+        found.append(Problem(text=f"it cannot be checked: {_first_line(error)}"))
     return tuple(found)
 
 
