@@ -9,6 +9,8 @@ from typing import Any
 from retinue import Agent, Retinue
 from retinue.core.messages import Message, ToolCall, ToolResult, text_of
 from retinue.ports.models import ModelRequest, Takes
+from retinue.ports.store import Append, Write
+from retinue.store.writer import Checkpoint
 from retinue.testing import Reply, ScriptedModel, SetClock, call
 
 Line = Reply | str | ToolCall | Sequence[ToolCall]
@@ -50,10 +52,26 @@ def guide(**keys: Any) -> Agent:
 
 
 @asynccontextmanager
-async def acting(clock: SetClock, actor: ScriptedModel, url: str = "sqlite://", **keys: Any) -> AsyncIterator[Retinue]:
+async def acting(
+    clock: SetClock, actor: ScriptedModel, url: str = "sqlite://", checkpoint: Checkpoint | None = None, **keys: Any
+) -> AsyncIterator[Retinue]:
     """An app with the agent `guide`; `keys` are its own."""
-    async with Retinue.open(url, clock=clock, grace=0, agents=[guide(**keys)], models={"m": actor}) as app:
+    async with Retinue.open(
+        url, clock=clock, grace=0, agents=[guide(**keys)], models={"m": actor}, checkpoint=checkpoint
+    ) as app:
         yield app
+
+
+class Commits:
+    """A checkpoint that remembers the types of the events of each commit."""
+
+    def __init__(self) -> None:
+        self.types: list[list[str]] = []
+
+    def __call__(self, at: str, writes: Sequence[Write]) -> None:
+        appends = [write for write in writes if isinstance(write, Append)]
+        if at == "after" and appends:
+            self.types.append([draft.data.type for append in appends for draft in append.drafts])
 
 
 def results_in(request: ModelRequest) -> list[ToolResult]:

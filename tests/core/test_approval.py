@@ -77,3 +77,10 @@ def test_nothing_is_remembered_of_what_nobody_decided() -> None:
 def test_an_approval_is_sent_as_it_is_read(value: dict[str, Any] | None) -> None:
     assert Approval.of(value).value == value
     assert msgspec.json.encode(Approval.of(value).value) == msgspec.json.encode(value)
+
+
+def test_a_decision_about_one_call_is_not_undone_by_what_was_said_for_others() -> None:
+    never_again = settled("denied", {"remember": True}).remembered
+    policy = Policy().remembering(*never_again)
+    assert settled("approved", policy=policy).allowed
+    assert settled("approved", {"remember": True}, policy=policy).remembered

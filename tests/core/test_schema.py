@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from retinue.core.agent import Output
 from retinue.core.declared import Problem
 from retinue.core.schema import Checked, Schema, misfits, says_nothing, wrong_schema
 
@@ -151,3 +152,33 @@ def test_what_fits_without_its_defaults_fits_with_them(value: Any) -> None:
         checked = Schema(CITY).check(value)
         assert checked.fits
         assert Schema(CITY).check(checked.value) == checked
+
+
+TREE = {
+    "$defs": {"Leaf": {"type": "object", "properties": {"size": {"type": "integer", "default": 1}}}},
+    "definitions": {"Name": {"type": "string"}},
+    "type": "object",
+    "properties": {
+        "leaf": {"$ref": "#/$defs/Leaf"},
+        "name": {"$ref": "#/definitions/Name"},
+        "below": {"type": "array", "items": {"$ref": "#"}},
+        "also": {"$ref": "#/properties/leaf"},
+    },
+}
+
+
+def test_a_schema_that_becomes_part_of_another_keeps_what_it_refers_to() -> None:
+    rule = Schema(Output(schema=TREE, name="tree").arguments)
+    checked = rule.check({"tree": {"below": [{"leaf": {}, "also": {}}], "name": "oak"}})
+    assert checked.value == {"tree": {"below": [{"leaf": {"size": 1}, "also": {"size": 1}}], "name": "oak"}}
+    wrong = rule.check({"tree": {"below": [{"name": 3, "also": {"size": "x"}}]}})
+    assert sorted(problem.key for problem in wrong.problems) == [
+        ("tree", "below", 0, "also", "size"),
+        ("tree", "below", 0, "name"),
+    ]
+
+
+def test_a_schema_with_an_id_is_its_own_root_wherever_it_stands() -> None:
+    schema = {"$id": "urn:tree", "$defs": {"N": {"type": "integer"}}, "$ref": "#/$defs/N"}
+    rule = Schema(Output(schema=schema).arguments)
+    assert (rule.check({"result": 3}).fits, rule.check({"result": "x"}).fits) == (True, False)

@@ -15,7 +15,7 @@ from retinue.core.digest import digest_of
 from retinue.core.messages import Message, Text
 from retinue.core.outcome import Durability
 from retinue.core.policy import Rule
-from retinue.core.schema import Convert, Schema
+from retinue.core.schema import Convert, Schema, as_part
 from retinue.core.tool import ALL
 
 LOCAL = "local"
@@ -37,11 +37,13 @@ class Output(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def arguments(self) -> dict[str, object]:
         """The JSON schema of the arguments of `complete_task`."""
+        inner, definitions = as_part(self.schema, f"#/properties/{self.name}")
         return {
             "type": "object",
-            "properties": {self.name: self.schema},
+            "properties": {self.name: inner},
             "required": [self.name],
             "additionalProperties": False,
+            **definitions,
         }
 
 

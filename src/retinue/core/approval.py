@@ -51,8 +51,10 @@ def settle(
     """What a closed ticket says of the call that it was about.
 
     A value that makes no sense, and a decision that is none, refuse: nothing is done that nobody approved. Nor is
-    an edit a way around a rule that denies.
+    an edit a way around a rule that denies. What was said about other calls is left aside: whoever decided about
+    this one meant this one, whichever of them was heard first.
     """
+    policy = Policy(layers=policy.layers)
     asked = decide(policy, tool, arguments)
     if decision == EXPIRED:
         allowed = (asked.at_expiry if asked.action is Action.ASK else asked.action) is Action.ALLOW

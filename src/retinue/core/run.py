@@ -114,6 +114,8 @@ class RunState:
     skipped: dict[str, str] = field(default_factory=dict)
     """Nodes of a graph that do not run, and why."""
     transcript: list[Message] = field(default_factory=list)
+    input_at: int | None = None
+    """Where in it the input stands, when it is not in a thread."""
     asked: dict[str, ToolCall] = field(default_factory=dict)
     """The calls of the last answer, in its order."""
     results: dict[str, ToolResult] = field(default_factory=dict)
@@ -178,7 +180,7 @@ class RunState:
         self.results = {call_id: said for call_id, said in past.results.items() if not past.cut_off(call_id)}
         self.summary, self.summarised, self.moved = past.summary, past.summarised, set(past.moved)
         self.prompt_characters, self.prompt_tokens = past.prompt_characters, past.prompt_tokens
-        self.model, self.tools = past.model, past.tools
+        self.model, self.tools, self.input_at = past.model, past.tools, past.input_at
 
     def close_past(self) -> None:
         """End what it goes on from, so that something new can be said: what has no result there gets none any more."""
@@ -262,6 +264,8 @@ def _queued(state: RunState, event: e.Event, data: e.RunQueued, refuse: _Refusal
         state.close_past()
     if data.message_id is not None or (state.transcript and not data.continues):
         return  # what it answers is in its thread, or in what it goes on from
+    if data.input is not None:
+        state.input_at = len(state.transcript)
     if isinstance(data.input, str):
         state.transcript.append(Message(role="user", parts=(Text(text=data.input),)))
     elif data.input is not None:
@@ -574,7 +578,7 @@ def closing(state: RunState, cause: str, text: str = "", thinking: str = "") -> 
     if state.turn_open and (text or thinking or not state.broken_off):
         ends.append(interruption(state, cause, text, thinking))
     for call in state.open_calls.values():
-        unknown = call.effect is Effect.WRITE
+        unknown = call.effect is Effect.WRITE and not call.asks
         error = Failure(kind=UNKNOWN if unknown else INTERRUPTED, message=f"interrupted: {cause}")
         ends.append(e.ToolFinished(call_id=call.call_id, ok=False, error=error, unknown=unknown))
     return ends

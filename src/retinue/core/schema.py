@@ -17,6 +17,7 @@ maxLength minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minItems 
 contains additionalProperties patternProperties propertyNames minProperties maxProperties if then else title
 description default examples $schema $id $comment dependentRequired dependentSchemas unevaluatedProperties"""
 KEYWORDS = frozenset(KNOWN.split())
+DEFINITIONS = ("$defs", "definitions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,33 @@ def says_nothing(schema: Mapping[str, object]) -> bool:
     return bool(schema) and KEYWORDS.isdisjoint(schema)
 
 
+def as_part(schema: Mapping[str, Any], place: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A schema as it stands at `place` in another one, and the definitions that belong at the root of that: what it
+    refers to within itself is found there too. One with an `$id` is a root wherever it stands."""
+    if "$id" in schema:
+        return dict(schema), {}
+    moved: dict[str, Any] = _moved(schema, place)
+    return moved, {name: moved.pop(name) for name in DEFINITIONS if name in moved}
+
+
+def _moved(value: Any, place: str) -> Any:
+    match value:
+        case Mapping():
+            return {
+                key: _reference(inner, place) if key == "$ref" and isinstance(inner, str) else _moved(inner, place)
+                for key, inner in value.items()
+            }
+        case list() | tuple():
+            return [_moved(inner, place) for inner in value]
+        case _:
+            return value
+
+
+def _reference(ref: str, place: str) -> str:
+    at_root = ref.startswith(tuple(f"#/{name}/" for name in DEFINITIONS))
+    return place + ref[1:] if (ref == "#" or ref.startswith("#/")) and not at_root else ref
+
+
 @cache
 def _library() -> ModuleType:
     import jsonschema_rs  # few runs check anything: those that do not should not wait for it
@@ -89,10 +117,13 @@ def _library() -> ModuleType:
 
 def _problems(validator: Any, value: object) -> tuple[Problem, ...]:
     found: list[Problem] = []
-    for error in validator.iter_errors(value):
-        if len(found) == MOST_PROBLEMS:
-            return (*found, Problem(text="and more"))
-        found.append(Problem(text=_first_line(error), key=tuple(error.instance_path)))
+    try:
+        for error in validator.iter_errors(value):
+            if len(found) == MOST_PROBLEMS:
+                return (*found, Problem(text="and more"))
+            found.append(Problem(text=_first_line(error), key=tuple(error.instance_path)))
+    except ValueError as error:  # nested too deeply for it, or no Unicode
+        found.append(Problem(text=f"it cannot be checked: {_first_line(error)}"))
     return tuple(found)
 
 
@@ -138,7 +169,7 @@ class Defaults:
         return value
 
     def _fits(self, branch: Mapping[str, object], value: object) -> bool:
-        definitions = {name: self.root[name] for name in ("$defs", "definitions") if name in self.root}
+        definitions = {name: self.root[name] for name in DEFINITIONS if name in self.root}
         try:
             return bool(_library().is_valid({**definitions, **branch}, value, offline=True))
         except ValueError:  # it refers to a part of the whole that it does not have alone

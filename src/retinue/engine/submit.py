@@ -14,6 +14,7 @@ from retinue.core.outcome import Durability
 from retinue.core.schema import wrong_schema
 from retinue.core.spelling import did_you_mean
 from retinue.core.target import Target
+from retinue.core.tool import FINISH
 from retinue.engine.codec import Codec
 from retinue.engine.description import Describer, Describers, Description
 from retinue.errors import BadInput, NotSupported
@@ -187,7 +188,7 @@ def _client_tools(request: Request, runner: Describer) -> tuple[dict[str, object
     names: set[object] = set()
     for tool in request.client_tools:
         name = tool.get("name")
-        if not isinstance(name, str) or not name or name in names:
+        if not isinstance(name, str) or not name or name in names or name == FINISH:
             raise BadInput(problem=f"A client tool needs a name of its own, not {name!r}.")
         if wrong := wrong_schema(tool.get("schema", {})):
             raise BadInput(problem=f"The schema of the client tool {name} is no JSON schema: {wrong}")

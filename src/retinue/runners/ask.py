@@ -14,7 +14,7 @@ from retinue.ports.models import Model, ModelRequest, ModelResponse, Piece, Retr
 
 async def ask(ctx: RunContext, model: Model, request: ModelRequest) -> e.ModelResponded:
     """Ask until there is a whole answer; leaving this stops the answer at its source. Raises `ModelError`."""
-    answer = _Answer(ctx)
+    answer = _Answer(ctx, model.name)
     try:
         async with aclosing(model.ask(request)) as saying:
             async for said in saying:
@@ -23,14 +23,14 @@ async def ask(ctx: RunContext, model: Model, request: ModelRequest) -> e.ModelRe
         raise
     except Exception as error:  # however it fails, it is the model that failed
         raise ModelBroken(model=model.name, problem=f"{type(error).__name__}: {error}") from error
-    return answer.responded(model.name)
+    return answer.responded()
 
 
 class _Answer:
     """An answer that is being given."""
 
-    def __init__(self, ctx: RunContext) -> None:
-        self._ctx, self._turn = ctx, ctx.state.turn
+    def __init__(self, ctx: RunContext, model: str) -> None:
+        self._ctx, self._turn, self._model = ctx, ctx.state.turn, model
         self._began = time.perf_counter()
         self._first: float | None = None
         self._response: ModelResponse | None = None
@@ -39,6 +39,7 @@ class _Answer:
     def take(self, said: Piece | Retry | ModelResponse) -> None:
         match said:
             case Piece(text=text, kind=kind):
+                _look_at(text, self._model)
                 if self._first is None:
                     self._first = time.perf_counter()
                 self._ctx.stream(text, kind)
@@ -55,20 +56,28 @@ class _Answer:
         ctx.speech.begin(self._turn, ctx.state.try_)
         self._first = None
 
-    def responded(self, name: str) -> e.ModelResponded:
+    def responded(self) -> e.ModelResponded:
         response = self._response
         if response is None:
-            raise ModelBroken(model=name, problem="it ended its answer without saying that it is the end")
+            raise ModelBroken(model=self._model, problem="it ended its answer without saying that it is the end")
         return e.ModelResponded(
             turn=self._turn,
             try_=self._ctx.state.try_,
             parts=response.parts,
-            model=response.model or name,
+            model=response.model or self._model,
             stop=response.stop,
             usage=response.usage,
             first_token_ms=None if self._first is None else _ms(self._first - self._began),
             total_ms=_ms(time.perf_counter() - self._began),
         )
+
+
+def _look_at(text: str, model: str) -> None:
+    """What cannot be stored is not shown either."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ModelBroken(model=model, problem="its answer has characters that Unicode does not know") from None
 
 
 def settled(reserved: Usage, spent: Usage) -> e.BudgetSettled:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from retinue.core.agent import AgentCode, AgentDefinition
 from retinue.core.briefing import Skill
 from retinue.core.mcp import McpServer
-from retinue.core.tool import ALL, BUILT_IN, FINISH, Listed, ToolEntry, select, servers_meant
+from retinue.core.tool import ALL, BUILT_IN, FINISH, OF_SERVER, Listed, ToolEntry, select, servers_meant
 from retinue.files.config import FilesConfig
 from retinue.ports.definitions import Definitions
 from retinue.ports.store import RunRow
@@ -91,7 +91,12 @@ class AgentTools:
         patterns = [objects[pattern].name if pattern in objects else pattern for pattern in said]
         known = {tool.name: tool for tool in (*self._project_tools(), *objects.values(), *connected.tools)}
         available: list[Listed] = [*known.values(), *(ToolEntry(name, BUILT_IN) for name in NAMES if name not in known)]
-        chosen = select((*patterns, *implied(definition.context)), available, private=definition.mcp_servers)
+        chosen = select(
+            (*patterns, *implied(definition.context)),
+            available,
+            private=definition.mcp_servers,
+            pending=self._silent(connected),
+        )
         problems = [*connected.problems, *chosen.problems]
         if FINISH in chosen.names:
             problems.append(f"a tool cannot be called {FINISH}: that name is taken. It is left out.")
@@ -110,6 +115,11 @@ class AgentTools:
                 tools=names,
             )
         return Toolbox(tools=tuple(known[name] for name in names), briefing=briefing, problems=tuple(problems))
+
+    def _silent(self, connected: Connected) -> list[str]:
+        """Servers of the project with no tool here. Why one is missing was said where it was asked."""
+        heard = {tool.origin for tool in connected.tools}
+        return [name for name in (self._servers.names if self._servers else ()) if f"{OF_SERVER}{name}" not in heard]
 
     def _project_tools(self) -> Iterator[Tool]:
         return (self._in_threads(tool) for tool in self._project.tools.values())

@@ -16,7 +16,7 @@ from retinue.core.loop import lost, order_of
 from retinue.core.messages import ToolCall
 from retinue.core.outcome import Effect, Failure, Waits
 from retinue.core.policy import Action, Decision, Policy, decide
-from retinue.core.run import Ticket
+from retinue.core.run import Ticket, asker_of
 from retinue.core.tool import CLIENT, FINISH
 from retinue.engine.alarm import Alarm
 from retinue.engine.context import RunContext
@@ -92,17 +92,17 @@ class Calls:
             return checked
         assert isinstance(checked.value, Mapping)
         ready = Ready(call, tool, checked.value)
-        if tool.origin == CLIENT or self._has_ticket(call.call_id):
+        if self._has_ticket(call.call_id):
             return replace(ready, decision=Decision(action=Action.ASK))
         if call.call_id in self._ctx.state.calls or self._ctx.past.call(call.call_id):
             return ready  # it was decided before it was interrupted
         decision = decide(self._policy, tool, checked.value)
         match decision.action:
-            case Action.ALLOW:
+            case Action.ALLOW if tool.origin != CLIENT:
                 return ready
             case Action.DENY:
-                return notes.refused("A rule of this project does not allow this call.")
-            case Action.ASK:
+                return notes.refused(_denied_by(decision))
+            case Action.ALLOW | Action.ASK:
                 return replace(ready, decision=decision)
 
     async def _open_tickets(self, ready: Sequence[Ready]) -> None:
@@ -122,6 +122,7 @@ class Calls:
             Waits.CLIENT_TOOL if by_client else Waits.APPROVAL,
             one.tool.spec.description.partition("\n")[0],
             tool=one.tool.name,
+            schema=None if by_client else dict(one.tool.spec.schema),
             arguments=dict(one.arguments),
             expires_in=one.decision.expires,
         )
@@ -204,6 +205,12 @@ class Calls:
             return None
 
 
+def _denied_by(decision: Decision) -> str:
+    if decision.rule and decision.rule.action is Action.DENY:
+        return "A rule does not allow this call."
+    return "A person refused such calls for the rest of this run."
+
+
 def shown(name: str) -> str:
     """A name that a model made up, at a length that can be shown."""
     return repr(name if len(name) <= LONGEST_SHOWN else f"{name[:LONGEST_SHOWN]}…")
@@ -219,7 +226,8 @@ def _remembering(ctx: RunContext, kit: Kit, policy: Policy) -> Policy:
     by_name = {tool.name: tool for tool in kit.tools.values()}
     for ticket in ctx.state.tickets.values():
         tool = by_name.get(ticket.tool)
-        if tool and ticket.kind is Waits.APPROVAL and ticket.decision:
+        about_a_call = ticket.kind is Waits.APPROVAL and not asker_of(ticket.call_id)
+        if tool and about_a_call and ticket.decision:
             said = settle(policy, tool, ticket.arguments, ticket.decision, ticket.value, ticket.message)
             policy = policy.remembering(*said.remembered)
     return policy

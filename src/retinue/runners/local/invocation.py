@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -20,7 +20,7 @@ from retinue.core.run import Call
 from retinue.core.schema import wrong_schema
 from retinue.engine.alarm import Alarm
 from retinue.engine.context import RunContext, failure_of
-from retinue.errors import NotStorable, ToolFailed
+from retinue.errors import NotStorable, ToolFailed, Unwind
 from retinue.ports.tools import Content, Tool
 
 log = logging.getLogger("retinue")
@@ -32,18 +32,19 @@ LONGEST_MESSAGE = 2_000
 
 
 @dataclass
-class Asks(BaseException):
+class Asks(Unwind):
     """A tool asks a person something that nobody has answered yet. It is called again with the answer."""
 
     ticket: e.TicketOpened
 
 
 class CallContext:
-    """What a tool is given beside its arguments."""
+    """What a tool is given beside its arguments, for as long as somebody waits for the call."""
 
     def __init__(self, ctx: RunContext, call: Call) -> None:
         self._ctx, self._call = ctx, call
         self._questions = 0
+        self.over = False
 
     @property
     def run_id(self) -> str:
@@ -62,10 +63,13 @@ class CallContext:
         return self._ctx.deadline
 
     def progress(self, message: str = "", *, done: float | None = None, of: float | None = None) -> None:
+        if self.over:
+            return
         at = Progress(run_id=self.run_id, call_id=self.call_id, tool=self._call.tool, message=message, done=done, of=of)
         self._ctx.progress(at)
 
     async def ask(self, question: str, schema: Mapping[str, object] | None = None) -> object:
+        self._look_whether_over()
         self._questions += 1
         asked = f"{self.call_id}?{self._questions}"
         ticket = self._ctx.state.ticket_of_call.get(asked) or self._ctx.past.ticket(asked)
@@ -83,15 +87,23 @@ class CallContext:
         return self._ctx.ticket(asked, Waits.INPUT, question, tool=tool, schema=as_dict, expires_in=ASK_FOR_SECONDS)
 
     async def artifact(self, data: bytes, media_type: str, name: str = "") -> str:
+        self._look_whether_over()
         uri = await self._ctx.files.put(data)
+        self._look_whether_over()
         self._ctx.note(e.ArtifactAdded(uri=uri, media_type=media_type, name=name), files=((uri, len(data)),))
         return uri
+
+    def _look_whether_over(self) -> None:
+        """What a call leaves behind, or one that was given up, changes nothing in the run any more."""
+        if self.over:
+            raise ToolFailed("its call is over")
 
 
 async def invoke(ctx: RunContext, tool: Tool, call: Call, alarm: Alarm) -> e.ToolFinished | Asks:
     """Call it. Whatever it does, there is one result; `alarm` tells that the time of the whole run is over."""
     assert isinstance(call.arguments, Mapping)
-    task = asyncio.create_task(_call(tool, call.arguments, CallContext(ctx, call)))
+    context = CallContext(ctx, call)
+    task = asyncio.create_task(_call(tool, call.arguments, context))
     watch = _Watch(ctx, task, tool)
     try:
         with alarm.calling(lambda: watch.cut("the time of the run is over")):
@@ -101,6 +113,8 @@ async def invoke(ctx: RunContext, tool: Tool, call: Call, alarm: Alarm) -> e.Too
         with suppress(asyncio.TimeoutError):
             await asyncio.wait({task}, timeout=PATIENCE)
         raise
+    finally:
+        context.over = True
     if not task.done():
         task.cancel()
         task.add_done_callback(lambda _: log.warning("run %s: a late result of %s is discarded", ctx.run.id, tool.name))
@@ -161,7 +175,7 @@ async def _result(ctx: RunContext, call: Call, task: asyncio.Task[object], why: 
         case Asks() as asks:
             return asks
         case ToolFailed() as failed:
-            return _failed(call, Failure(kind="failed", message=str(failed)))
+            return _failed(call, Failure(kind="failed", message=failure_of(failed).message))
         case BaseException() as error:
             return _failed(call, _without_internals(error))
 
@@ -182,17 +196,20 @@ def _failed(call: Call, failure: Failure, *, lost: bool = False) -> e.ToolFinish
 
 
 async def _finished(ctx: RunContext, call: Call, value: object) -> e.ToolFinished:
+    finished = e.ToolFinished(call_id=call.call_id, ok=True)
     if isinstance(value, Content):
-        return await _content(ctx, call, value)
+        texts, files = await _kept(ctx, value)
+        finished, value = replace(finished, files=files), "\n".join(texts)
     try:
         plain = msgspec.json.decode(e.encode_json(value, f"What {call.tool} gave"))
+        e.encode_json(finished.files, f"A name or media type that {call.tool} gave")
     except NotStorable as error:
-        return _failed(call, Failure(kind="NotStorable", message=str(error)))
-    return e.ToolFinished(call_id=call.call_id, ok=True, result=plain)
+        return _failed(call, Failure(kind="NotStorable", message=failure_of(error).message))
+    return replace(finished, result=plain)
 
 
-async def _content(ctx: RunContext, call: Call, content: Content) -> e.ToolFinished:
-    """Texts as the result, bytes as files; in the texts a note stands where a file was."""
+async def _kept(ctx: RunContext, content: Content) -> tuple[list[str], tuple[File, ...]]:
+    """Texts, and bytes as files; in the texts a note stands where a file was."""
     texts: list[str] = []
     files: list[File] = []
     for part in content.parts:
@@ -203,4 +220,4 @@ async def _content(ctx: RunContext, call: Call, content: Content) -> e.ToolFinis
         ctx.note(files=((uri, len(part.data)),))
         files.append(File(uri=uri, media_type=part.media_type, name=part.name))
         texts.append(f"[{part.name or part.media_type}: shown below]")
-    return e.ToolFinished(call_id=call.call_id, ok=True, result="\n".join(texts), files=tuple(files))
+    return texts, tuple(files)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from retinue.core import events as e
@@ -19,7 +19,16 @@ BEGIN = Message(role="user", parts=(Text(text="Begin."),))
 """For an agent whose instructions say it all: providers want somebody to speak first."""
 
 
-async def opened(ctx: RunContext, agent: AgentDefinition, model: Model, briefing: str) -> tuple[str, Prompt]:
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What a run begins with. `query`, if there is one, is said in the place of the input."""
+
+    instructions: str
+    head: Prompt
+    query: AnyPart | None
+
+
+async def opened(ctx: RunContext, agent: AgentDefinition, model: Model, briefing: str) -> Opened:
     """The instructions, and what comes before all that the run says. Raises `NamesMissing` or `BadTemplate`."""
     values = values_of(ctx.input, _given(ctx, agent, model))
     warn(ctx, "template", [f"the input's {name} stands for ours in the templates" for name in values.shadowed])
@@ -30,7 +39,7 @@ async def opened(ctx: RunContext, agent: AgentDefinition, model: Model, briefing
     head.messages = [*opening.messages, *_asking(head.messages, asked)]
     if not head.messages and not ctx.state.messages:
         head.messages = [BEGIN]
-    return "\n\n".join(part for part in told if part), head
+    return Opened("\n\n".join(part for part in told if part), head, asked)
 
 
 def _given(ctx: RunContext, agent: AgentDefinition, model: Model) -> dict[str, object]:
@@ -54,11 +63,15 @@ def _date(ctx: RunContext, agent: AgentDefinition) -> str:
 
 
 def _asking(branch: Sequence[Message], query: AnyPart | None) -> list[Message]:
-    """The branch, with what the definition makes of the newest turn in its place; its files stay."""
+    """The branch, with what the definition makes of the newest turn in its place."""
     if query is None or not branch or branch[-1].role != "user":
         return list(branch)
-    files = (part for part in branch[-1].parts if isinstance(part, File))
-    return [*branch[:-1], replace(branch[-1], parts=(query, *files))]
+    return [*branch[:-1], saying(query, branch[-1])]
+
+
+def saying(query: AnyPart, message: Message) -> Message:
+    """The message with the query in the place of what it says; its files stay."""
+    return replace(message, parts=(query, *(part for part in message.parts if isinstance(part, File))))
 
 
 def warn(ctx: RunContext, code: str, problems: Sequence[str]) -> None:

@@ -7,13 +7,14 @@ from dataclasses import replace
 
 import msgspec
 
-from retinue.core.messages import Message, Text, ToolResult
+from retinue.core.messages import AnyPart, Message, Text, Thinking, ToolResult
 from retinue.core.notes import as_text, shortened
 from retinue.core.run import RunState
 from retinue.core.thread import characters, shown_by
 from retinue.engine.context import RunContext
 from retinue.engine.prompt import Prompt
 from retinue.ports.models import Takes
+from retinue.runners.local.opening import Opened, saying
 
 KEPT_OF_A_RESULT = 2_000
 """Characters of a result that was moved out of the prompt."""
@@ -22,10 +23,10 @@ KEPT_OF_A_RESULT = 2_000
 class LocalPrompt:
     """Messages of a run, made once and added to: a long run must not read itself again at each turn."""
 
-    def __init__(self, ctx: RunContext, head: Prompt, takes: Takes) -> None:
-        self._ctx, self._takes = ctx, takes
-        self.head = tuple(head.messages)
-        self.files: dict[str, bytes] = dict(head.files)
+    def __init__(self, ctx: RunContext, opening: Opened, takes: Takes) -> None:
+        self._ctx, self._takes, self._query = ctx, takes, opening.query
+        self.head = tuple(opening.head.messages)
+        self.files: dict[str, bytes] = dict(opening.head.files)
         self._opened: dict[str, Message] = {}
         self._shown: list[Message] = []
         self._taken = 0
@@ -75,18 +76,29 @@ class LocalPrompt:
         if not state.summarised:
             return []
         first = [message for message in state.transcript[:1] if message.role == "user"]
-        return [*first, Message(role="user", parts=(Text(text=f"What happened so far, in short:\n{state.summary}"),))]
+        return [
+            *self._as_shown(first),
+            Message(role="user", parts=(Text(text=f"What happened so far, in short:\n{state.summary}"),)),
+        ]
 
     def _as_shown(self, messages: Sequence[Message]) -> list[Message]:
         shown: list[Message] = []
         for message in messages:
             if message.role != "tool":
-                shown.append(message)
+                shown += self._said(message)
                 continue
             results = [part for part in message.parts if isinstance(part, ToolResult)]
             shown.append(replace(message, parts=tuple(self._result(result) for result in results)))
             shown += [self._opened[result.call_id] for result in results if result.call_id in self._opened]
         return shown
+
+    def _said(self, message: Message) -> list[Message]:
+        """An answer that says nothing is left out: there are providers that refuse the request for it."""
+        if message.role == "model":
+            return [message] if any(map(_says_something, message.parts)) else []
+        at = self._ctx.state.input_at
+        stands_for_input = at is not None and message is self._ctx.state.transcript[at]
+        return [saying(self._query, message) if self._query and stands_for_input else message]
 
     def _result(self, result: ToolResult) -> ToolResult:
         if result.call_id not in self._ctx.state.moved:
@@ -98,3 +110,7 @@ class LocalPrompt:
 
 def _view_of(state: RunState) -> tuple[int, int]:
     return state.summarised, len(state.moved)
+
+
+def _says_something(part: AnyPart) -> bool:
+    return not isinstance(part, Thinking) and not (isinstance(part, Text) and not part.text.strip())

@@ -133,9 +133,9 @@ class LocalRunner:
         warn(ctx, "tools", box.problems)
         model = await self._model(ctx, agent)
         kit = self._kit(ctx, agent, code, box)
-        instructions, head = await opened(ctx, agent, model, box.briefing)
-        given = Given(instructions=instructions, tools=kit.specs, settings=agent.settings)
-        prompt = LocalPrompt(ctx, head, model.takes)
+        opening = await opened(ctx, agent, model, box.briefing)
+        given = Given(instructions=opening.instructions, tools=kit.specs, settings=agent.settings)
+        prompt = LocalPrompt(ctx, opening, model.takes)
         return Loop(
             ctx,
             agent,

@@ -15,7 +15,7 @@ from retinue.core.outcome import Failure, Outcome, Reason, Status, Usage
 from retinue.core.run import interruption
 from retinue.engine.alarm import Alarm, Rung, time_limit
 from retinue.engine.context import RunContext
-from retinue.errors import ModelError
+from retinue.errors import ModelBroken, ModelError, NotStorable
 from retinue.ports.models import Model, ModelRequest, ModelSettings, ToolSpec
 from retinue.runners.ask import ask, settled
 from retinue.runners.local.prompt import LocalPrompt
@@ -52,6 +52,7 @@ class Turns:
     ) -> Recover | Outcome | None:
         """Ask, and record the answer. What else may come of it: a limit was hit, or the run has failed."""
         ctx = self._ctx
+        given = self._as_begun(given)
         await self._prompt.prepare()
         at_most = self._model.at_most(self._request(given, notes)) if self._counts_money() else Usage()
         if not await self._reserve(at_most, grace=grace):
@@ -72,8 +73,19 @@ class Turns:
         except ModelError as error:
             return self._failed(error)
         responded = self._taken(responded)
-        ctx.note(responded, *([settled(at_most, responded.usage)] if ctx.run.purse_limit is not None else []))
+        try:
+            ctx.note(responded, *([settled(at_most, responded.usage)] if ctx.run.purse_limit is not None else []))
+        except NotStorable as error:
+            return self._failed(ModelBroken(model=self._model.name, problem=str(error)))
         return None
+
+    def _as_begun(self, given: Given) -> Given:
+        """A turn that broke off is asked again as its journal says that it was, as far as that is still there."""
+        state = self._ctx.state
+        if not state.turn_open:
+            return given
+        tools = {name: given.tools[name] for name in state.tools or () if name in given.tools}
+        return Given(instructions=state.instructions or "", tools=tools, settings=state.settings or {})
 
     def _request(self, given: Given, notes: tuple[str, ...]) -> ModelRequest:
         ctx = self._ctx
