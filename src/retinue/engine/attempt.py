@@ -108,8 +108,18 @@ class Attempt:
             log.warning("run %s, attempt %s: dropped: %s", run_id, self.row.attempt, error)
         finally:
             hub.rest(run_id, self)
-            for timer in self._timers.values():
-                timer.cancel()
+            for name in list(self._timers):
+                self._drop_timer(name)
+            self._come_apart()
+
+    def _come_apart(self) -> None:
+        """Its parts know it and each other. Apart they are freed at once, and not by a collection that looks at
+        everything else in the process too."""
+        self._task = None
+        self.__dict__.pop("_context", None)
+        gate: Gate | None = self.__dict__.pop("_gate", None)
+        if gate and gate.leaving:
+            gate.leaving.__traceback__ = None  # its frames hold all of it
 
     async def _lost(self) -> None:
         error = self._journal.error
@@ -167,7 +177,7 @@ class Attempt:
             codec=self._services.codec,
             hub=self._services.hub,
             files=self._services.files,
-            attachments=self._services.attachments(),
+            attachments=self._services.attachments,
             deadline=self._deadline,
             active_ms=self._active_ms,
             on_ticket=self._tick,
