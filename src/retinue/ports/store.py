@@ -173,6 +173,13 @@ class TicketRow:
     expires_at: int | None
     closed_at: int | None
 
+    @property
+    def end(self) -> str:
+        """How it was closed; its run says that when it takes up what was decided."""
+        return self.decision or (
+            "decided; its run has not taken it up yet" if self.status == "deciding" else self.status
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerRow:
