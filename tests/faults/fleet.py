@@ -31,12 +31,14 @@ class Fleet:
     ids: dict[int, str] = field(default_factory=dict)
     """What each process is called as a worker."""
 
-    async def start(self, *, concurrency: int = 200, lease: float = LEASE) -> asyncio.subprocess.Process:
-        """Start a worker; it is at work when this returns."""
+    async def start(
+        self, *, concurrency: int = 200, lease: float = LEASE, release: Path = ROOT / "src"
+    ) -> asyncio.subprocess.Process:
+        """Start a worker, of another release if need be; it is at work when this returns."""
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "tests.faults.worker", self.url, str(concurrency), str(lease)),
             cwd=ROOT,
-            env=os.environ | {"RETINUE_TEST_WORLD": str(self.world)},
+            env=self.environment(release),
             stdout=asyncio.subprocess.PIPE,
         )
         self.workers.append(process)
@@ -45,6 +47,9 @@ class Fleet:
         assert said.startswith("working as "), said
         self.ids[process.pid] = said.split()[-1]
         return process
+
+    def environment(self, release: Path) -> dict[str, str]:
+        return os.environ | {"RETINUE_TEST_WORLD": str(self.world), "PYTHONPATH": str(release)}
 
     async def end(self) -> None:
         for process in self.workers:

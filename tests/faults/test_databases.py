@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import resource
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -124,53 +122,100 @@ def upgrade() -> None:
     op.add_column("runs", sa.Column("remark", sa.Text, nullable=True))
 '''
 
+EVENT = '''@dataclass(frozen=True, slots=True, kw_only=True)
+class RemarkMade(EventData):
+    """Something that the last release does not know."""
+
+    type: ClassVar[str] = "remark.made"
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+'''
+
+
+def change(source: Path, file: str, before: str, after: str) -> None:
+    text = (source / "retinue" / file).read_text()
+    assert text.count(before) == 1
+    (source / "retinue" / file).write_text(text.replace(before, after))
+
 
 @pytest.fixture
 def next_release(tmp_path: Path) -> Path:
-    """The source of a release whose schema has a column more."""
+    """The source of a release whose schema has a column more, and which records an event more in every attempt."""
     source = tmp_path / "next"
     shutil.copytree(ROOT / "src/retinue", source / "retinue", ignore=shutil.ignore_patterns("__pycache__"))
     (source / "retinue/store/migrations/versions/next.py").write_text(MIGRATION.format(head=HEAD))
-    schema = source / "retinue/store/schema.py"
-    text = schema.read_text()
-    assert "HEAD = REVISIONS[-1]" in text
-    schema.write_text(text.replace("HEAD = REVISIONS[-1]", 'REVISIONS = (*REVISIONS, "next")\nHEAD = REVISIONS[-1]'))
+    head = "HEAD = REVISIONS[-1]"
+    change(source, "store/schema.py", head, f'REVISIONS = (*REVISIONS, "next")\n{head}')
+    change(source, "core/events.py", "@dataclass(frozen=True, slots=True)\nclass Event:\n", EVENT)
+    queued = "    e.RunQueued: _queued,\n"
+    change(source, "core/run.py", queued, f"    e.RemarkMade: lambda state, event, data, refuse: None,\n{queued}")
+    begins = "        function, _ = self._load(Target.parse(ctx.run.target))\n"
+    record = '        from retinue.core.events import RemarkMade\n        await ctx.record(RemarkMade(text="well"))\n'
+    change(source, "runners/function.py", begins, record + begins)
     return source
 
 
-OPEN = """
+CHECK = """
 import asyncio, sys
+from pathlib import Path
 from retinue import Retinue
+from tests.faults.fleet import Fleet, check
 
 async def main():
-    async with Retinue.open(sys.argv[1], worker=False):
-        print("upgraded")
+    async with Retinue.open(sys.argv[1], worker=False) as app:
+        print(await check(app, Fleet(sys.argv[1], Path(sys.argv[2])), sys.stdin.read().split()))
 
 asyncio.run(main())
 """
 
 
-async def test_an_old_worker_goes_on_while_the_database_is_upgraded(
-    bare_url: str, tmp_path: Path, next_release: Path
-) -> None:
+async def checked_by(release: Path, workers: Fleet, run_ids: list[str]) -> str:
+    """What became of the runs, as a release sees it that can read all of them."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", CHECK, workers.url, str(workers.world)),
+        cwd=ROOT,
+        env=workers.environment(release),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    said, _ = await process.communicate(" ".join(run_ids).encode())
+    assert process.returncode == 0
+    return said.decode().strip()
+
+
+async def changed_hands(app: Retinue, run_ids: list[str]) -> tuple[int, int]:
+    """How many runs a newer release has written in, and how many of these an older one had before it."""
+    newer = after_older = 0
+    for run_id in run_ids:
+        events = await app.service.events(run_id)
+        marked = {event.attempt for event in events if event.type == "remark.made"}
+        worked = {event.attempt for event in events if event.type == "tool.started"}
+        newer += bool(marked)
+        after_older += bool(marked and worked - marked)
+        assert not marked or max(marked) >= max(worked), "an older release worked where a newer one had written"
+    return newer, after_older
+
+
+async def test_an_old_worker_goes_on_beside_a_newer_release(bare_url: str, tmp_path: Path, next_release: Path) -> None:
     async with fleet(bare_url, tmp_path) as workers, Retinue.open(bare_url, worker=False) as app:
-        run_ids = await submit_many(app, 300, 0.3)
-        await workers.start()
+        run_ids = await submit_many(app, 200, 0.3, jobs.rests_between)
+        old = await workers.start(concurrency=60)
         await workers.effects_begun(50)
-        upgraded = await asyncio.to_thread(
-            subprocess.run,
-            [sys.executable, "-c", OPEN, bare_url],
-            env=os.environ | {"PYTHONPATH": str(next_release)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert upgraded.stdout == "upgraded\n", upgraded.stderr
-        run_ids += await submit_many(app, 100, 0.3)
+        await workers.start(concurrency=60, release=next_release)  # it upgrades the database
+        run_ids += await submit_many(app, 200, 0.3, jobs.rests_between)
         await settle(app, run_ids)
-        tally = await check(app, workers, run_ids)
-        assert tally.unknown == tally.crashed == 0, tally
-        print(f"upgraded under an old worker: {tally}")
+        newer, after_older = await changed_hands(app, run_ids)
+        assert after_older, "inconclusive: no run went from the old release to the new one"
+        assert newer < len(run_ids), "inconclusive: the old worker did nothing after the upgrade"
+        said = await checked_by(next_release, workers, run_ids)
+        assert "{'completed': 400}" in said
+        assert "0 unknown, 0 runs whose worker died" in said
+        old.terminate()
+        assert await old.wait() == 0
+        print(f"upgraded under an old worker: the newer release wrote in {newer}, {after_older} after the old; {said}")
     with pytest.raises(DatabaseNewer):
         async with Retinue.open(bare_url):
             pass

@@ -7,6 +7,7 @@ import signal
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,8 +20,8 @@ pytestmark = pytest.mark.slow
 RUNS = 1000
 
 
-async def submit_many(app: Retinue, count: int, seconds: float) -> list[str]:
-    runs = await asyncio.gather(*(app.submit(jobs.two_writes, seconds) for _ in range(count)))
+async def submit_many(app: Retinue, count: int, seconds: float, function: Any = jobs.two_writes) -> list[str]:
+    runs = await asyncio.gather(*(app.submit(function, seconds) for _ in range(count)))
     return [run.id for run in runs]
 
 

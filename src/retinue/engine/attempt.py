@@ -21,7 +21,7 @@ from retinue.engine.gate import Gate
 from retinue.engine.hub import Hub
 from retinue.engine.journal import Journal
 from retinue.engine.past import Past, read_past, read_state
-from retinue.engine.runner import Runner, Runners
+from retinue.engine.runner import EVENTS, Runner, Runners
 from retinue.engine.speech import Speech
 from retinue.engine.submit import Submitter
 from retinue.errors import (
@@ -31,6 +31,7 @@ from retinue.errors import (
     FileMissing,
     IllegalEvent,
     Lost,
+    NewerEvent,
     Parked,
     ParkedSwallowed,
     Released,
@@ -156,6 +157,9 @@ class Attempt:
         except (FileMissing, IllegalEvent, UnknownRun, msgspec.ValidationError) as error:
             await self._give_up(error)
             return
+        except NewerEvent as error:
+            await self._leave_to_newer(error)
+            return
         if state.attempt > self.row.attempt or state.terminal:
             return  # somebody else has claimed it since
         self._journal = Journal(self._services.store, self._services.codec, self._services.clock, self.row, state)
@@ -224,6 +228,23 @@ class Attempt:
         await self._services.store.append(
             Append(run_id=row.id, attempt=row.attempt, last_seq=row.last_seq, drafts=(draft,), cancel_children=True)
         )
+
+    async def _leave_to_newer(self, error: NewerEvent) -> None:
+        """A newer release has worked on it too: from now on it is for who knows that event."""
+        log.warning("run %s is left to a newer release: %s", self.row.id, error)
+        stored, worker_id = await self._services.store.requirement(self.row.requires), self.row.worker_id
+        assert worker_id
+        wants: dict[str, object] = msgspec.json.decode(stored) if stored else {}
+        wants[EVENTS] = sorted({*msgspec.convert(wants.get(EVENTS, ()), tuple[str, ...]), error.type})
+        await self._services.store.let_go(
+            LetGo(
+                worker_id=worker_id,
+                run_ids=(self.row.id,),
+                requires=digest_of(wants),
+                requirement=msgspec.json.encode(wants).decode(),
+            )
+        )
+        self.rest = "let go"
 
     async def _until_rest(self, state: RunState) -> None:
         assert state.queued

@@ -414,10 +414,13 @@ class Renew:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LetGo:
-    """Give runs back, uncrashed; with no ids named all of a worker's, and its lease ends."""
+    """Give runs back, uncrashed; with no ids named all of a worker's, and its lease ends. `requires` and `requirement`
+    are what a worker must be able to load from now on, where that has become more."""
 
     worker_id: str
     run_ids: tuple[str, ...] | None = None
+    requires: str | None = None
+    requirement: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
