@@ -17,7 +17,7 @@ from retinue.errors import DatabaseNewer, StoreError
 from retinue.store.schema import HEAD
 
 from . import jobs
-from .fleet import ROOT, Fleet, check, fleet, settle
+from .fleet import ROOT, Fleet, check, fleet, readers, rows, settle
 from .test_kills import submit_many
 
 pytestmark = pytest.mark.slow
@@ -63,14 +63,15 @@ async def away(server: Server, workers: Fleet, seconds: float) -> str:
     """Take the server away under load, for a while; what became of all runs."""
     async with Retinue.open(server.url, worker=False) as app:
         run_ids = await submit_many(app, 400, 0.6)
-        await asyncio.gather(workers.start(lease=30), workers.start(lease=30))
-        await workers.effects_begun(150)
-        await asyncio.to_thread(server.crash)
-        with pytest.raises(StoreError):
-            await app.submit(jobs.two_writes, 0.1)
-        await asyncio.sleep(seconds)
-        await asyncio.to_thread(server.start)
-        await settle(app, run_ids)
+        async with readers(app, run_ids):
+            await asyncio.gather(workers.start(lease=30), workers.start(lease=30))
+            await workers.effects_begun(150)
+            await asyncio.to_thread(server.crash)
+            with pytest.raises(StoreError):
+                await app.submit(jobs.two_writes, 0.1)
+            await asyncio.sleep(seconds)
+            await asyncio.to_thread(server.start)
+            await settle(app, run_ids)
         tally = await check(app, workers, run_ids)
         assert tally.unknown == tally.crashed == 0, tally
         return str(tally)
@@ -88,23 +89,69 @@ async def test_a_database_server_that_is_gone_for_20_seconds_costs_nothing(serve
         print(f"gone for 20 s: {await away(server, workers, 20)}")
 
 
+SUBMIT = """
+import asyncio, sys
+from retinue import Retinue
+from retinue.errors import StoreError
+from tests.faults import jobs
+
+async def main():
+    async with Retinue.open(sys.argv[1], worker=False) as app:
+        while await asyncio.to_thread(sys.stdin.readline):
+            try:
+                print((await app.submit(jobs.two_writes, 0.2)).id, flush=True)
+            except StoreError as error:
+                print(type(error).__name__, flush=True)
+
+asyncio.run(main())
+"""
+
+
+async def submitter(workers: Fleet) -> asyncio.subprocess.Process:
+    """A process that submits a run for each line, and says its id or why not."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", SUBMIT, workers.url),
+        cwd=ROOT,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    workers.workers.append(process)
+    return process
+
+
+async def submit_there(process: asyncio.subprocess.Process, times: int) -> list[str]:
+    assert process.stdin
+    assert process.stdout
+    process.stdin.write(b"again\n" * times)
+    return [(await process.stdout.readline()).decode().strip() for _ in range(times)]
+
+
 async def test_a_full_disk_stops_work_and_loses_none(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'full.db'}"
     async with fleet(url, tmp_path) as workers, Retinue.open(url, worker=False) as app:
         run_ids = await submit_many(app, 300, 0.2)
-        worker = await workers.start(concurrency=50)
-        await workers.effects_begun(60)
-        _limit_files(worker.pid, 4096)
-        await asyncio.sleep(2)  # nothing that it writes goes through
-        stuck = workers.effects().total()
-        await asyncio.sleep(1)
-        assert workers.effects().total() == stuck, "inconclusive: it could still write"
-        _limit_files(worker.pid, resource.RLIM_INFINITY)
-        await settle(app, run_ids)
+        asking = await submitter(workers)
+        run_ids += await submit_there(asking, 20)
+        async with readers(app, run_ids):
+            worker = await workers.start(concurrency=50)
+            await workers.effects_begun(60)
+            for process in (worker, asking):
+                _limit_files(process.pid, 4096)
+            refused = await submit_there(asking, 20)
+            await asyncio.sleep(2)  # nothing that they write goes through
+            stuck = workers.effects().total()
+            await asyncio.sleep(1)
+            assert workers.effects().total() == stuck, "inconclusive: it could still write"
+            for process in (worker, asking):
+                _limit_files(process.pid, resource.RLIM_INFINITY)
+            run_ids += await submit_there(asking, 20)
+            await settle(app, run_ids)
+        assert set(refused) == {"DatabaseFull"}
+        assert len(await rows(app)) == len(run_ids), "what was refused is there all the same"
         tally = await check(app, workers, run_ids)
         assert worker.returncode is None
         assert tally.unknown == tally.crashed == 0, tally
-        print(f"full disk for 3 s: {tally}")
+        print(f"full disk for 3 s, {len(refused)} submits refused: {tally}")
 
 
 def _limit_files(pid: int, size: int) -> None:
@@ -202,11 +249,12 @@ async def changed_hands(app: Retinue, run_ids: list[str]) -> tuple[int, int]:
 async def test_an_old_worker_goes_on_beside_a_newer_release(bare_url: str, tmp_path: Path, next_release: Path) -> None:
     async with fleet(bare_url, tmp_path) as workers, Retinue.open(bare_url, worker=False) as app:
         run_ids = await submit_many(app, 200, 0.3, jobs.rests_between)
-        old = await workers.start(concurrency=60)
-        await workers.effects_begun(50)
-        await workers.start(concurrency=60, release=next_release)  # it upgrades the database
-        run_ids += await submit_many(app, 200, 0.3, jobs.rests_between)
-        await settle(app, run_ids)
+        async with readers(app, run_ids):
+            old = await workers.start(concurrency=60)
+            await workers.effects_begun(50)
+            await workers.start(concurrency=60, release=next_release)  # it upgrades the database
+            run_ids += await submit_many(app, 200, 0.3, jobs.rests_between)
+            await settle(app, run_ids)
         newer, after_older = await changed_hands(app, run_ids)
         assert after_older, "inconclusive: no run went from the old release to the new one"
         assert newer < len(run_ids), "inconclusive: the old worker did nothing after the upgrade"
