@@ -15,7 +15,7 @@ from retinue import Retinue
 from tests.conftest import eventually
 
 from . import jobs
-from .fleet import LEASE, Fleet, check, fleet, inside_a_write, readers, rows, settle
+from .fleet import LEASE, check, fleet, inside_a_write, readers, rows, settle
 
 pytestmark = pytest.mark.slow
 RUNS = 1000
