@@ -20,7 +20,11 @@ from bench import answers, models, scale, steps
 from bench.measure import Figure, machine, table
 from bench.runs import bare_commit, bare_writer, clear, run_load
 
-RESULTS = Path(__file__).parent / "RESULTS.md"
+RESULTS, NOTES = Path(__file__).with_name("RESULTS.md"), Path(__file__).with_name("missed.md")
+HEAD = """# Figures
+
+Made by `make bench ARGS="--write"`: medians and spread of a few rounds in one run, each run verified afterwards.
+Machines differ: ratios tell more than figures."""
 Fresh = Callable[[], str]
 
 
@@ -176,12 +180,16 @@ def main() -> None:
         "answers": lambda: questions(given.rounds, given.runs),
         "start": lambda: start_up(given.rounds),
     }
-    figures = [figure for name, part in parts.items() if given.only in (None, name) for figure in part()]
-    report = f"{machine()}\n\n{table(figures)}"
-    print(report)
+    if given.write and given.only:
+        parser.error("--write keeps all figures of one run: it goes without --only")
+    print(said := machine())
+    report = [said]
+    for name, part in parts.items():
+        if given.only in (None, name):
+            report.append(table(part()))
+            print(f"\n{report[-1]}", flush=True)
     if given.write:
-        head = "# Figures\n\nMade by `python -m bench --write`. Machines differ: ratios tell more than figures.\n\n"
-        RESULTS.write_text(f"{head}{report}\n", encoding="utf-8")
+        RESULTS.write_text("\n\n".join([HEAD, *report, NOTES.read_text(encoding="utf-8")]), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import sqlite3
 import statistics
 from collections.abc import Sequence
@@ -24,9 +25,20 @@ class Figure:
     def median(self) -> float:
         return statistics.median(self.values)
 
+    @property
+    def verdict(self) -> str:
+        """Whether the median keeps to the target; if not, by how much it misses it."""
+        found = re.match(r"([≤≥]) ([\d.,]+)", self.target)
+        if not found:
+            return ""
+        limit, at_most = float(found[2].replace(",", "")), found[1] == "≤"
+        if self.median <= limit if at_most else self.median >= limit:
+            return "held"
+        return f"**missed**, {self.median / limit:.2g} × that"
+
     def row(self) -> str:
         spread = f"{_round(min(self.values))} – {_round(max(self.values))}"
-        return f"| {self.what} | {_round(self.median)} {self.unit} | {spread} | {self.target} |"
+        return f"| {self.what} | {_round(self.median)} {self.unit} | {spread} | {self.target} | {self.verdict} |"
 
 
 def _round(value: float) -> str:
@@ -34,7 +46,7 @@ def _round(value: float) -> str:
 
 
 def table(figures: Sequence[Figure]) -> str:
-    head = "| what | median | spread | target |\n|---|---|---|---|"
+    head = "| what | median | spread | target | |\n|---|---|---|---|---|"
     return "\n".join([head, *(figure.row() for figure in figures)])
 
 
@@ -51,7 +63,8 @@ def machine() -> str:
     memory = next((line.split()[1] for line in _read("/proc/meminfo").splitlines() if line.startswith("MemTotal")), "0")
     return (
         f"{os.cpu_count()} × {cpu}, {int(memory) // 1024 // 1024} GiB, {platform.system()} {platform.release()}, "
-        f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}"
+        f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}; "
+        f"load {os.getloadavg()[0]:.1f} before the first figure"
     )
 
 

@@ -25,7 +25,8 @@
     ├── PullFailed              a local model was not fetched
     ├── JournalError
     │   ├── Fenced              somebody else has claimed the run: stop at once
-    │   └── IllegalEvent        the event cannot follow what is recorded
+    │   ├── IllegalEvent        the event cannot follow what is recorded
+    │   └── NewerEvent          a newer release has written an event that this one does not know
     ├── ModelError              a model gave no answer
     │   ├── ModelRefused            the caller's mistake: neither retried nor counted against the model
     │   ├── ModelBusy               too many requests, or no quota: later
@@ -341,6 +342,13 @@ class IllegalEvent(JournalError):
     seq: int
     type: str
     problem: str
+
+
+class NewerEvent(JournalError):
+    """Run {run_id} has an event of a newer release: {type}. Upgrade Retinue here too."""
+
+    run_id: str
+    type: str
 
 
 class ModelError(RetinueError):

@@ -27,6 +27,16 @@ def test_every_command_has_help(retinue: Terminal, command: str) -> None:
     assert (said.code, "Usage: retinue" in said.out) == (0, True)
 
 
+@pytest.mark.parametrize("group", ["runs", "approvals", "db"])
+def test_a_group_alone_says_which_commands_it_has(retinue: Terminal, group: str) -> None:
+    said = retinue(group)
+    assert (said.code, said.err) == (0, "")
+    assert "Commands:" in said.out
+    assert f"retinue {group} " in said.out.partition("Examples:")[2]
+    assert "--install-completion" not in said.out
+    assert "..." not in said.out.replace("[ARGS]...", ""), "what a command does is cut off"
+
+
 def test_a_misspelt_command_is_answered_with_the_nearest(retinue: Terminal) -> None:
     said = retinue("rnus")
     assert (said.code, "Did you mean 'runs'?" in said.err) == (2, True)

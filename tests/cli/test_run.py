@@ -76,6 +76,8 @@ def test_what_sleeps_for_long_is_left_with_exit_code_3(retinue: Terminal) -> Non
 def test_detached_it_is_only_stored(retinue: Terminal) -> None:
     said = retinue("run", "model:test", "Hello", "--detach", "--json")
     assert (said.code, said.json["status"]) == (3, "queued")
+    first = retinue("run", "model:test", "Hello", "--detach").out.splitlines()[0]
+    assert first.startswith("model:test  run_")
 
 
 @pytest.mark.parametrize(

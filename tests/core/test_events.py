@@ -20,6 +20,7 @@ from retinue.core.events import (
     RunQueued,
     ToolFinished,
     ToolStarted,
+    Unknown,
     as_dict,
     decode,
     encode,
@@ -144,3 +145,9 @@ def test_any_json_can_be_the_result_of_a_step(value: object) -> None:
     finished = ToolFinished(call_id="s", ok=True, result=value)
     assert decode("tool.finished", encode(finished)) == finished
     assert msgspec.json.decode(encode_json(value, "A value")) == value
+
+
+def test_an_event_of_a_newer_release_is_shown_as_it_is() -> None:
+    event = decode("remark.made", '{"text":"hello","try":2}')
+    assert (event, event.type) == (Unknown("remark.made", {"text": "hello", "try": 2}), "remark.made")
+    assert as_dict(event) == {"text": "hello", "try": 2}

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retinue.core.target import KINDS, Target
+from retinue.core.target import FORMS, KINDS, Target
 from retinue.errors import BadInput, UnknownTarget
 
 
@@ -28,7 +28,8 @@ def test_what_names_no_target_is_refused_with_the_kinds_that_there_are(text: str
         Target.parse(text)
     assert isinstance(refused.value, BadInput)
     assert repr(text) in str(refused.value)
-    assert all(f"{kind}:NAME" in refused.value.problem for kind in KINDS)
+    assert [form.partition(":")[0] for form in FORMS.split(", ")] == list(KINDS)
+    assert FORMS in refused.value.problem
 
 
 @pytest.mark.parametrize("text", ["function:refund", "function::refund", "function:shop:"])

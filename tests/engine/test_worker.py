@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from typing import Any
+
+import pytest
 
 from retinue import FunctionContext, Retinue
 from retinue.core.outcome import Durability, Outcome
 from retinue.core.target import Target
+from retinue.engine.attempt import Attempt
 from retinue.engine.context import RunContext
 from retinue.engine.description import Capabilities, Description
+from retinue.engine.gate import Gate
 from retinue.testing import SetClock, drain
 from tests.outside import doomed, ended, outside, pass_time, seconds, types_of
 
@@ -197,3 +202,24 @@ async def test_two_apps_on_one_file_share_the_work_and_do_each_step_once(file_ur
         outputs = [(await run.outcome()).output for run in runs]
     assert outputs == list(range(50))
     assert sorted(outside.done) == list(range(50))
+
+
+async def stumble(ctx: FunctionContext, input: Any) -> None:
+    raise ValueError(input)
+
+
+async def ask(ctx: FunctionContext, input: Any) -> Any:
+    return await ctx.wait("name")
+
+
+@pytest.mark.parametrize("function", [say, stumble, ask])
+async def test_what_a_run_needed_is_freed_when_it_rests_without_a_collection(app: Retinue, function: Any) -> None:
+    await drain(app)
+    gc.collect()
+    gc.disable()
+    try:
+        await app.submit(function, "once")
+        await drain(app)
+        assert not [one for one in gc.get_objects() if type(one) in (Attempt, RunContext, Gate)]
+    finally:
+        gc.enable()

@@ -7,15 +7,18 @@ import os
 import signal
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 from retinue import Retinue
 from retinue.core.events import Event
 from retinue.core.run import fold
+from retinue.errors import StoreError
 from retinue.ports.store import RunRow
+from retinue.service import Followed
 
 ROOT = Path(__file__).parents[2]
 LEASE = 3.0
@@ -29,22 +32,30 @@ class Fleet:
     world: Path
     workers: list[asyncio.subprocess.Process] = field(default_factory=list)
     ids: dict[int, str] = field(default_factory=dict)
-    """What each process is called as a worker."""
 
-    async def start(self, *, concurrency: int = 200, lease: float = LEASE) -> asyncio.subprocess.Process:
-        """Start a worker; it is at work when this returns."""
+    async def start(
+        self, *, concurrency: int = 200, lease: float = LEASE, release: Path = ROOT / "src"
+    ) -> asyncio.subprocess.Process:
+        """Start a worker, of another release if need be; it is at work when this returns."""
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "tests.faults.worker", self.url, str(concurrency), str(lease)),
             cwd=ROOT,
-            env=os.environ | {"RETINUE_TEST_WORLD": str(self.world)},
+            env=self.environment(release),
             stdout=asyncio.subprocess.PIPE,
         )
         self.workers.append(process)
         assert process.stdout
-        said = (await process.stdout.readline()).decode()
-        assert said.startswith("working as "), said
-        self.ids[process.pid] = said.split()[-1]
+        line = (await process.stdout.readline()).decode()
+        assert line.startswith("working as ")
+        self.ids[process.pid] = line.split()[-1]
         return process
+
+    async def held_by(self, app: Retinue, process: asyncio.subprocess.Process) -> list[str]:
+        """The runs that the database says a worker holds."""
+        return list(await app.services.store.held(self.ids[process.pid]))
+
+    def environment(self, release: Path) -> dict[str, str]:
+        return os.environ | {"RETINUE_TEST_WORLD": str(self.world), "PYTHONPATH": str(release)}
 
     async def end(self) -> None:
         for process in self.workers:
@@ -87,6 +98,47 @@ class Tally:
             f"{self.runs} runs {self.statuses}, {self.events} events, {self.effects} effects, "
             f"{self.unknown} unknown, {self.crashed} runs whose worker died"
         )
+
+
+@dataclass
+class Readers:
+    """People who watch some of the runs. Each goes away now and then, or is cut off, and comes back where it was."""
+
+    app: Retinue
+    seen: dict[str, list[int]] = field(default_factory=dict)
+    returns: int = 0
+
+    async def read(self, run_id: str) -> None:
+        seen = self.seen[run_id] = []
+        while True:
+            with suppress(StoreError):  # the database may be away
+                following = self.app.service.follow(run_id, after=seen[-1] if seen else 0)
+                async with aclosing(cast(AsyncGenerator[Followed], following)) as events:
+                    async for event in events:
+                        assert isinstance(event, Event)
+                        seen.append(event.seq)
+                        if event.type == "run.finished":
+                            return
+                        if event.seq % 3 == 0:
+                            break
+            self.returns += 1
+            await asyncio.sleep(0.1)
+
+    async def check(self) -> None:
+        for run_id, seen in self.seen.items():
+            assert seen == list(range(1, (await self.app.service.run(run_id)).last_seq + 1)), run_id
+
+
+@asynccontextmanager
+async def readers(app: Retinue, run_ids: Sequence[str], *, count: int = 25) -> AsyncIterator[Readers]:
+    """Readers of some of the runs, who have each seen every stored event once when all has ended."""
+    crowd = Readers(app)
+    async with asyncio.timeout(120), asyncio.TaskGroup() as tasks:
+        for run_id in run_ids[:: max(1, len(run_ids) // count)]:
+            tasks.create_task(crowd.read(run_id))
+        yield crowd
+    await crowd.check()
+    print(f"{len(crowd.seen)} readers came back {crowd.returns} times and saw each event once")
 
 
 async def settle(app: Retinue, run_ids: Sequence[str], *, seconds: float = 90) -> None:
@@ -144,9 +196,7 @@ def check_journal(journal: Sequence[Event], *, settled: bool) -> None:
 
 
 async def inside_a_write(app: Retinue, run_ids: Sequence[str]) -> int:
-    """How many runs have begun a write that has no result yet."""
-    inside = 0
-    for run_id in run_ids:
-        events = await app.service.events(run_id, limit=100)
-        inside += any(call.effect == "write" for call in fold(run_id, events).open_calls.values())
-    return inside
+    """How many runs have begun a write that has no result yet: all are writes here, and a run does one at a time."""
+    events = await app.services.store.events_of(run_ids, ("tool.started", "tool.finished"))
+    last = {event.run_id: event.type for event in sorted(events, key=lambda event: event.seq)}
+    return Counter(last.values())["tool.started"]

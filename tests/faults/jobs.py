@@ -44,6 +44,13 @@ async def two_writes(ctx: FunctionContext, input: float) -> list[str]:
     return said
 
 
+async def rests_between(ctx: FunctionContext, input: float) -> str:
+    """Each half may be another worker's."""
+    await ctx.step("first", effect, input)
+    await ctx.sleep(seconds=1)
+    return str(await ctx.step("second", effect, input))
+
+
 async def asks(ctx: FunctionContext, input: None) -> str:
     return f"hello {await ctx.wait('name', {'type': 'string'})}"
 

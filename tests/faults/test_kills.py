@@ -7,36 +7,45 @@ import signal
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from retinue import Retinue
+from tests.conftest import eventually
 
 from . import jobs
-from .fleet import LEASE, check, fleet, inside_a_write, rows, settle
+from .fleet import LEASE, check, fleet, inside_a_write, readers, rows, settle
 
 pytestmark = pytest.mark.slow
 RUNS = 1000
+AT_LEAST = 50
 
 
-async def submit_many(app: Retinue, count: int, seconds: float) -> list[str]:
-    runs = await asyncio.gather(*(app.submit(jobs.two_writes, seconds) for _ in range(count)))
+async def submit_many(app: Retinue, count: int, seconds: float, function: Any = jobs.two_writes) -> list[str]:
+    runs = await asyncio.gather(*(app.submit(function, seconds) for _ in range(count)))
     return [run.id for run in runs]
 
 
-async def test_C13_one_of_two_workers_is_killed(shared_url: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("concurrency", "at_least"), [(50, 20), (200, AT_LEAST)])
+async def test_C13_one_of_two_workers_is_killed(
+    shared_url: str, tmp_path: Path, concurrency: int, at_least: int
+) -> None:
     async with fleet(shared_url, tmp_path) as workers, Retinue.open(shared_url, worker=False) as app:
         run_ids = await submit_many(app, RUNS, 0.6)
-        doomed, _ = await asyncio.gather(workers.start(concurrency=50), workers.start(concurrency=50))
-        await workers.effects_begun(300)
-        doomed.kill()
-        await doomed.wait()
-        left = [
-            row.id for row in await rows(app) if row.status == "running" and row.worker_id == workers.ids[doomed.pid]
-        ]
-        inside = await inside_a_write(app, left)
-        assert inside >= 20, f"inconclusive: only {inside} runs were inside a write"
-        await settle(app, run_ids)
+        async with readers(app, run_ids):
+            doomed, _ = [await workers.start(concurrency=concurrency, lease=30) for _ in range(2)]
+            await workers.effects_begun(300)
+
+            async def is_busy() -> bool:
+                return await inside_a_write(app, await workers.held_by(app, doomed)) > at_least * 3 // 2
+
+            await eventually(is_busy)
+            doomed.kill()
+            await doomed.wait()
+            inside = await inside_a_write(app, await workers.held_by(app, doomed))
+            assert inside >= at_least, f"inconclusive: only {inside} of its runs were inside a write"
+            await settle(app, run_ids)
         tally = await check(app, workers, run_ids)
         print(f"one of two killed: {inside} runs were inside a write; {tally}")
         assert tally.statuses == {"completed": RUNS}
@@ -47,15 +56,16 @@ async def test_C13_one_of_two_workers_is_killed(shared_url: str, tmp_path: Path)
 async def test_all_are_killed_and_one_starts(shared_url: str, tmp_path: Path) -> None:
     async with fleet(shared_url, tmp_path) as workers, Retinue.open(shared_url, worker=False) as app:
         run_ids = await submit_many(app, RUNS, 0.6)
-        all_of_them = await asyncio.gather(workers.start(), workers.start())
-        await workers.effects_begun(300)
-        for process in all_of_them:
-            process.kill()
-            await process.wait()
-        inside = await inside_a_write(app, [row.id for row in await rows(app) if row.status == "running"])
-        assert inside >= 50, f"inconclusive: only {inside} runs were inside a write"
-        await workers.start()
-        await settle(app, run_ids)
+        async with readers(app, run_ids):
+            all_of_them = await asyncio.gather(workers.start(lease=30), workers.start(lease=30))
+            await workers.effects_begun(300)
+            for process in all_of_them:
+                process.kill()
+                await process.wait()
+            inside = await inside_a_write(app, [row.id for row in await rows(app) if row.status == "running"])
+            assert inside >= AT_LEAST, f"inconclusive: only {inside} runs were inside a write"
+            await workers.start()
+            await settle(app, run_ids)
         print(f"all killed: {inside} runs were inside a write; {await check(app, workers, run_ids)}")
 
 
@@ -83,13 +93,14 @@ async def test_a_worker_that_was_stopped_for_longer_than_its_lease_writes_nothin
 ) -> None:
     async with fleet(shared_url, tmp_path) as workers, Retinue.open(shared_url, worker=False) as app:
         run_ids = await submit_many(app, 200, 0.6)
-        sleeper = await workers.start()
-        await workers.effects_begun(50)
-        await stop_between_commits(shared_url, sleeper)
-        held = {row.id: row.attempt for row in await rows(app) if row.status == "running"}
-        assert held, "inconclusive: it held nothing"
-        await workers.start()
-        await settle(app, run_ids)
+        async with readers(app, run_ids):
+            sleeper = await workers.start()
+            await workers.effects_begun(50)
+            await stop_between_commits(shared_url, sleeper)
+            held = {row.id: row.attempt for row in await rows(app) if row.status == "running"}
+            assert held, "inconclusive: it held nothing"
+            await workers.start()
+            await settle(app, run_ids)
         before = {run_id: len(await app.service.events(run_id, limit=1000)) for run_id in held}
         sleeper.send_signal(signal.SIGCONT)
         await asyncio.sleep(LEASE)  # what it still holds in memory goes on, and is refused
@@ -104,12 +115,13 @@ async def test_a_worker_that_was_stopped_for_longer_than_its_lease_writes_nothin
 async def test_a_worker_that_is_asked_to_stop_leaves_nothing_undone(shared_url: str, tmp_path: Path) -> None:
     async with fleet(shared_url, tmp_path) as workers, Retinue.open(shared_url, worker=False) as app:
         run_ids = await submit_many(app, 300, 0.4)
-        first = await workers.start()
-        await workers.effects_begun(60)
-        first.terminate()
-        await workers.start()
-        assert await first.wait() == 0
-        await settle(app, run_ids)
+        async with readers(app, run_ids):
+            first = await workers.start()
+            await workers.effects_begun(60)
+            first.terminate()
+            await workers.start()
+            assert await first.wait() == 0
+            await settle(app, run_ids)
         tally = await check(app, workers, run_ids)
         print(f"drained: {tally}")
         assert tally.unknown == tally.crashed == 0

@@ -21,7 +21,12 @@ LONGEST_ARGUMENT = 1000
 ForRun = Annotated[
     bool, typer.Option("--for-run", help="Decide the same whenever this is asked again, until the run has ended.")
 ]
-app = commands("Decide and answer what runs wait for. A ticket's id may be shortened to its beginning or its end.")
+app = commands(
+    "Decide and answer what runs wait for. A ticket's id may be shortened to its beginning or its end.",
+    "retinue approvals list",
+    "retinue approvals approve 3f8k2",
+    "retinue approvals answer 3f8k2 blue",
+)
 
 
 @app.command("list", epilog=examples("retinue approvals list", "retinue approvals list --json"))
@@ -133,7 +138,7 @@ def _close(
         async with opened(db) as app:
             ticket = await app.service.ticket(given)
             if ticket.status != "open":
-                raise TicketEnded(ticket_id=ticket.id, decision=ticket.decision or ticket.status)
+                raise TicketEnded(ticket_id=ticket.id, decision=ticket.end)
             _check_kind(ticket, decision, value)
             meant = _as_asked(ticket, str(value)) if is_text else value
             await app.service.answer(ticket.id, meant, decision=decision, message=message)

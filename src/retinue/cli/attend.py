@@ -44,6 +44,8 @@ class Rest(Enum):
 async def attend(app: Retinue, run_id: str, *, as_json: bool, db: str | None, detach: bool = False) -> int:
     """Run a tree here, show what happens, say how it ended or what is left to do. The exit code."""
     rest = Rest.LEFT
+    if detach and not as_json:
+        say(f"{(await app.service.run(run_id)).target}  {run_id}")
     if not detach:
         async with viewing(silent=as_json) as view:
             view.note(f"{(await app.service.run(run_id)).target}  {run_id}")

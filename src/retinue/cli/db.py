@@ -14,7 +14,7 @@ from retinue.cli.options import Db, Json, commands, examples
 from retinue.cli.show import ago, at, bytes_of, facts, iso, plural, print_json, say, table
 from retinue.service import Pruned
 
-app = commands("Look after the database.")
+app = commands("Look after the database.", "retinue db stats", "retinue db prune --older-than 30d --dry-run")
 
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
@@ -41,7 +41,7 @@ def upgrade(db: Db = None, as_json: Json = False) -> None:
     asyncio.run(go())
 
 
-@app.command(epilog=examples("retinue db stats", "retinue db stats --json"))
+@app.command(short_help="Say how much there is.", epilog=examples("retinue db stats", "retinue db stats --json"))
 def stats(db: Db = None, as_json: Json = False) -> None:
     """Say how much there is: rows by table, the size, runs by status, the oldest that is queued."""
 
@@ -63,7 +63,10 @@ def stats(db: Db = None, as_json: Json = False) -> None:
     asyncio.run(go())
 
 
-@app.command(epilog=examples("retinue db prune --older-than 30d --dry-run", "retinue db prune --older-than 12h"))
+@app.command(
+    short_help="Delete what ended long ago.",
+    epilog=examples("retinue db prune --older-than 30d --dry-run", "retinue db prune --older-than 12h"),
+)
 def prune(
     older_than: Annotated[str, typer.Option("--older-than", metavar="TIME", help="For example 30d, 12h, 90m.")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be deleted.")] = False,

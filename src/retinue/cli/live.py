@@ -65,9 +65,11 @@ class Screen:
         self.steps, self._live, self._frame = Steps(), live, 0
 
     def show(self, seen: Followed) -> None:
-        for line in self.steps.take(seen):
-            if not line.begun:
-                self._live.console.print(_painted(line), soft_wrap=True)
+        lines = [line for line in self.steps.take(seen) if not line.begun]
+        if lines:  # what is printed scrolls up above what is under way, so that has to be told first
+            self._live.update(self._below())
+        for line in lines:
+            self._live.console.print(_painted(line), soft_wrap=True)
 
     def note(self, text: str) -> None:
         self._live.console.print(Text(text, "dim"), soft_wrap=True)

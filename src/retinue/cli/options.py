@@ -24,11 +24,23 @@ After = Annotated[int, typer.Option("--after", metavar="SEQ", min=0, help="Begin
 Tree = Annotated[bool, typer.Option("--tree", help="Also all that runs below it.")]
 
 
-def commands(about: str) -> typer.Typer:
-    """A group of commands."""
-    return typer.Typer(
-        help=about, rich_markup_mode=None, no_args_is_help=True, add_completion=False, context_settings=SETTINGS
+def commands(about: str, *lines: str) -> typer.Typer:
+    """A group of commands, with examples. Without one of them it says which there are."""
+    group = typer.Typer(
+        help=about,
+        epilog=examples(*lines) if lines else None,
+        rich_markup_mode=None,
+        add_completion=False,
+        invoke_without_command=True,
+        context_settings=SETTINGS,
     )
+
+    @group.callback()
+    def say_which(context: typer.Context) -> None:
+        if context.invoked_subcommand is None:
+            print(context.get_help())
+
+    return group
 
 
 def single() -> typer.Typer:

@@ -45,7 +45,12 @@ from retinue.core.events import Event, as_dict
 from retinue.core.outcome import Status
 from retinue.service import Explanation, Journal, RunRow
 
-app = commands("Look at runs and talk to them. A run's id may be shortened to its beginning or its end.")
+app = commands(
+    "Look at runs and talk to them. A run's id may be shortened to its beginning or its end.",
+    "retinue runs list --status waiting",
+    "retinue runs explain 3f8k2",
+    "retinue runs retry 3f8k2",
+)
 
 PAGE = 500
 
@@ -272,7 +277,10 @@ def steer(
     _tell(run, db, as_json, lambda app, row: app.service.steer(row.id, text), "told")
 
 
-@app.command(epilog=examples("retinue runs retry 3f8k2", "retinue runs retry 3f8k2 --fresh --detach"))
+@app.command(
+    short_help="Run it again: what had succeeded is reused.",
+    epilog=examples("retinue runs retry 3f8k2", "retinue runs retry 3f8k2 --fresh --detach"),
+)
 def retry(
     run: RunId,
     fresh: Annotated[bool, typer.Option("--fresh", help="Reuse nothing of what was done.")] = False,
@@ -292,7 +300,7 @@ def retry(
     return _on_run(run, db, go, code=True)
 
 
-@app.command(epilog=examples("retinue runs fork 3f8k2 --at 7"))
+@app.command(short_help="Run it again from an event on.", epilog=examples("retinue runs fork 3f8k2 --at 7"))
 def fork(
     run: RunId,
     seq: Annotated[int, typer.Option("--at", metavar="SEQ", min=1, help="The last event that it shares.")],
@@ -355,7 +363,7 @@ def _explanation_json(known: Explanation, db: str | None) -> dict[str, object]:
     }
 
 
-@app.command(epilog=examples("retinue runs export 3f8k2 --output run.json"))
+@app.command(short_help="Write all of it as JSON.", epilog=examples("retinue runs export 3f8k2 --output run.json"))
 def export(
     run: RunId,
     output: Annotated[

@@ -412,6 +412,15 @@ class Event:
 
 KINDS: dict[str, type[EventData]] = {kind.type: kind for kind in EventData.__subclasses__()}
 
+
+@dataclass(frozen=True, slots=True)
+class Unknown(EventData):
+    """An event of a newer release: it can be shown as it is, and no state can be made with it."""
+
+    type: str  # type: ignore[misc]
+    data: dict[str, object]
+
+
 GROUPS: dict[str, tuple[str, ...]] = {
     "run": ("run.queued", "run.started", "run.waiting", "run.resumed", "run.finished"),
     "turn": ("turn.started", "turn.interrupted", "model.responded", "model.retried", "model.routed"),
@@ -440,6 +449,8 @@ _renamed = {name for name, kind in KINDS.items() if any(name != key for name, ke
 
 def as_dict(data: EventData) -> dict[str, object]:
     """The event's data by the names of its JSON; what has its default is left out."""
+    if isinstance(data, Unknown):
+        return data.data
     return {key: value for name, key, default in _fields[type(data)] if (value := getattr(data, name)) != default}
 
 
@@ -453,6 +464,8 @@ def encode(data: EventData) -> bytes:
 
 def decode(type: str, data: bytes | str) -> EventData:
     """The event that `encode` wrote. Unknown fields are left aside, so newer writers can be read."""
+    if type not in KINDS:
+        return Unknown(type, msgspec.json.decode(data))
     if type in _renamed:
         raw = msgspec.json.decode(data)
         raw["try_"] = raw.pop("try", 1)

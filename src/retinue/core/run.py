@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from retinue.core import events as e
 from retinue.core.messages import Data, File, Message, Text, ToolCall, ToolResult, text_of
 from retinue.core.outcome import Effect, Failure, Outcome, Reason, Status, Usage, Waits
-from retinue.errors import IllegalEvent
+from retinue.errors import IllegalEvent, NewerEvent
 
 CHARACTERS_OF_A_TOKEN = 4
 UNKNOWN, INTERRUPTED = "unknown", "interrupted"
@@ -201,6 +201,8 @@ class RunState:
     def apply(self, event: e.Event) -> RunState:
         """Take one more event."""
         refuse = _Refusal(event)
+        if isinstance(event.data, e.Unknown):
+            raise NewerEvent(run_id=self.run_id, type=event.type)
         if event.run_id != self.run_id:
             refuse(f"it is of run {event.run_id}.")
         if event.seq != self.seq + 1:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from retinue.errors import UnknownTarget
 
 KINDS = ("agent", "graph", "model", "function")
+FORMS = "agent:NAME, graph:NAME, model:NAME, function:MODULE:NAME"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +25,7 @@ class Target:
         """Read a target's name; say what is wrong with it otherwise."""
         kind, colon, name = text.partition(":")
         if not colon or not name or kind not in KINDS:
-            raise UnknownTarget(
-                target=repr(text), problem=f"a target is one of {', '.join(f'{k}:NAME' for k in KINDS)}."
-            )
+            raise UnknownTarget(target=repr(text), problem=f"a target is one of {FORMS}.")
         if kind == "function" and not all(name.partition(":")[::2]):
             raise UnknownTarget(target=repr(text), problem="a function is named function:MODULE:NAME.")
         return cls(kind, name)

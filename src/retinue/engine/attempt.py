@@ -21,7 +21,7 @@ from retinue.engine.gate import Gate
 from retinue.engine.hub import Hub
 from retinue.engine.journal import Journal
 from retinue.engine.past import Past, read_past, read_state
-from retinue.engine.runner import Runner, Runners
+from retinue.engine.runner import EVENTS, Runner, Runners
 from retinue.engine.speech import Speech
 from retinue.engine.submit import Submitter
 from retinue.errors import (
@@ -31,6 +31,7 @@ from retinue.errors import (
     FileMissing,
     IllegalEvent,
     Lost,
+    NewerEvent,
     Parked,
     ParkedSwallowed,
     Released,
@@ -108,8 +109,18 @@ class Attempt:
             log.warning("run %s, attempt %s: dropped: %s", run_id, self.row.attempt, error)
         finally:
             hub.rest(run_id, self)
-            for timer in self._timers.values():
-                timer.cancel()
+            for name in list(self._timers):
+                self._drop_timer(name)
+            self._come_apart()
+
+    def _come_apart(self) -> None:
+        """Its parts know it and each other. Apart they are freed at once, and not by a collection that looks at
+        everything else in the process too."""
+        self._task = None
+        self.__dict__.pop("_context", None)
+        gate: Gate | None = self.__dict__.pop("_gate", None)
+        if gate and gate.leaving:
+            gate.leaving.__traceback__ = None  # its frames hold all of it
 
     async def _lost(self) -> None:
         error = self._journal.error
@@ -146,6 +157,9 @@ class Attempt:
         except (FileMissing, IllegalEvent, UnknownRun, msgspec.ValidationError) as error:
             await self._give_up(error)
             return
+        except NewerEvent as error:
+            await self._leave_to_newer(error)
+            return
         if state.attempt > self.row.attempt or state.terminal:
             return  # somebody else has claimed it since
         self._journal = Journal(self._services.store, self._services.codec, self._services.clock, self.row, state)
@@ -167,7 +181,7 @@ class Attempt:
             codec=self._services.codec,
             hub=self._services.hub,
             files=self._services.files,
-            attachments=self._services.attachments(),
+            attachments=self._services.attachments,
             deadline=self._deadline,
             active_ms=self._active_ms,
             on_ticket=self._tick,
@@ -214,6 +228,23 @@ class Attempt:
         await self._services.store.append(
             Append(run_id=row.id, attempt=row.attempt, last_seq=row.last_seq, drafts=(draft,), cancel_children=True)
         )
+
+    async def _leave_to_newer(self, error: NewerEvent) -> None:
+        """A newer release has worked on it too: from now on it is for who knows that event."""
+        log.warning("run %s is left to a newer release: %s", self.row.id, error)
+        stored, worker_id = await self._services.store.requirement(self.row.requires), self.row.worker_id
+        assert worker_id
+        wants: dict[str, object] = msgspec.json.decode(stored) if stored else {}
+        wants[EVENTS] = sorted({*msgspec.convert(wants.get(EVENTS, ()), tuple[str, ...]), error.type})
+        await self._services.store.let_go(
+            LetGo(
+                worker_id=worker_id,
+                run_ids=(self.row.id,),
+                requires=digest_of(wants),
+                requirement=msgspec.json.encode(wants).decode(),
+            )
+        )
+        self.rest = "let go"
 
     async def _until_rest(self, state: RunState) -> None:
         assert state.queued

@@ -13,6 +13,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -106,7 +107,7 @@ class RunContext:
         codec: Codec,
         hub: Hub,
         files: Files,
-        attachments: Attachments,
+        attachments: Callable[[], Attachments],
         deadline: Callable[[], int | None],
         active_ms: Callable[[], int],
         on_ticket: Callable[[], None],
@@ -114,7 +115,7 @@ class RunContext:
         assert state.queued
         self.run, self.state, self.input, self.client_tools = row, state, state.queued.input, state.queued.client_tools
         self.definition: Mapping[str, object] = {}
-        self.speech, self.gate, self.clock, self.files, self.attachments = speech, gate, clock, files, attachments
+        self.speech, self.gate, self.clock, self.files, self._attachments = speech, gate, clock, files, attachments
         self.time_is_up = Alarm()
         self.active_ms, self.past = active_ms, past
         self._journal, self._submitter, self._on_ticket = journal, submitter, on_ticket
@@ -149,6 +150,11 @@ class RunContext:
         self._hub.progressed(self.run.root_id, progress)
 
     # What it is asked
+
+    @cached_property
+    def attachments(self) -> Attachments:
+        """Opens the files of the branch, each once for this attempt."""
+        return self._attachments()  # most runs have none, and it looks at folders
 
     @property
     def deadline(self) -> int | None:

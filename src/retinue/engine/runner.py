@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from retinue.core.agent import LOCAL
+from retinue.core.events import KINDS
 from retinue.core.outcome import Outcome
 from retinue.core.target import Target
 from retinue.engine.context import RunContext
@@ -26,6 +27,9 @@ class Runner(Describer, Protocol):
     async def cancel(self, ctx: RunContext) -> None:
         """Clean up elsewhere after the run was stopped."""
 
+
+EVENTS = "events"
+"""What a requirement set says of a run with events that not every release knows: their types."""
 
 PLATFORM_OF = {"function": "function", "model": "model", "graph": "graph"}
 
@@ -54,4 +58,7 @@ class Runners:
 
     def can_load(self, requires: Mapping[str, object]) -> bool:
         runner = self.by_platform.get(str(requires.get("platform")))
-        return runner is not None and runner.can_load(requires)
+        events = requires.get(EVENTS, ())
+        if runner is None or not isinstance(events, list | tuple) or not KINDS.keys() >= set(events):
+            return False
+        return runner.can_load({name: value for name, value in requires.items() if name != EVENTS})

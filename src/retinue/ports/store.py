@@ -173,6 +173,13 @@ class TicketRow:
     expires_at: int | None
     closed_at: int | None
 
+    @property
+    def end(self) -> str:
+        """How it was closed; its run says that when it takes up what was decided."""
+        return self.decision or (
+            "decided; its run has not taken it up yet" if self.status == "deciding" else self.status
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerRow:
@@ -407,10 +414,13 @@ class Renew:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LetGo:
-    """Give runs back, uncrashed; with no ids named all of a worker's, and its lease ends."""
+    """Give runs back, uncrashed; with no ids named all of a worker's, and its lease ends. `requires` and `requirement`
+    are what a worker must be able to load from now on, where that has become more."""
 
     worker_id: str
     run_ids: tuple[str, ...] | None = None
+    requires: str | None = None
+    requirement: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

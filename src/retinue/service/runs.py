@@ -261,7 +261,7 @@ class Service:
         if ticket is None:
             raise UnknownTicket(ticket_id=ticket_id)
         if ticket.status != "open":
-            raise TicketEnded(ticket_id=ticket_id, decision=ticket.decision or ticket.status)
+            raise TicketEnded(ticket_id=ticket_id, decision=ticket.end)
         value = msgspec.json.decode(encode_json(value, "The answer"))
         _check(await self._shown(ticket), decision, value)
         said = {"ticket_id": ticket_id, "decision": decision, "value": value, "message": message, "by": by}

@@ -195,6 +195,10 @@ def let_go(batch: Batch, writes: list[LetGo]) -> None:
             batch.tx.run("DELETE FROM workers WHERE id = ?", write.worker_id)
         else:
             batch.tx.run(sql + " AND id {in}", write.worker_id, batch.tx.any(write.run_ids))
+            if write.requires:
+                new = [(write.requires, write.requirement)]
+                batch.tx.insert("requirements", "digest text, data text", new, "ON CONFLICT DO NOTHING")
+                batch.tx.run("UPDATE runs SET requires = ? WHERE id {in}", write.requires, batch.tx.any(write.run_ids))
         batch.settle(write, None)
         batch.commit.queued = True
 
