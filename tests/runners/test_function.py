@@ -43,7 +43,7 @@ HERE = f"function:{__name__}"
         (f"{HERE}:goood", UnknownTarget, "It has: .*good"),
         ("function:nowhere_at_all:f", UnknownTarget, "no module nowhere_at_all"),
         ("function:nothing", UnknownTarget, "function:MODULE:NAME"),
-        ("job:x", UnknownTarget, "function:NAME"),
+        ("job:x", UnknownTarget, "function:MODULE:NAME"),
         ("graph:x", UnknownTarget, "no such graph"),
         ("function:broken_module:f", BadTarget, "ZeroDivisionError"),
         ("function:leaving_module:f", BadTarget, "SystemExit"),
