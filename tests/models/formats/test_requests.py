@@ -274,6 +274,13 @@ async def test_a_lone_surrogate_is_refused_and_not_sent(provider: Provider) -> N
     assert provider.server.asked == []
 
 
+async def test_half_a_character_in_a_result_is_refused_and_not_sent(provider: Provider) -> None:
+    done = gave(ToolResult(call_id="call_1", ok=True, result={"a": ["\ud800"]}))
+    with pytest.raises(ModelRefused):
+        await ask(provider.model(), question("hello", said(calls("call_1")), done, tools=(WEATHER,)))
+    assert provider.server.asked == []
+
+
 async def test_a_long_history_is_sent_whole(provider: Provider) -> None:
     turns: list[Any] = [each for n in range(50) for each in (f"question {n}", said(f"answer {n}"))]
     heard = await provider.send(question(*turns, "last"))

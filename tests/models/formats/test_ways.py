@@ -103,6 +103,18 @@ async def test_the_proxy_of_the_settings_is_used(provider: Provider) -> None:
     assert provider.server.headers[0]["Host"] == "there.example"
 
 
+async def test_the_usual_variables_name_a_proxy_and_what_needs_none(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider.says("well")
+    monkeypatch.setenv("http_proxy", provider.server.root)
+    monkeypatch.setenv("no_proxy", "no-such-host.invalid")
+    there = at(provider, f"http://there.example{provider.format.base}")
+    assert (await ask(provider.model(**there), "hello")).text == "well"
+    with pytest.raises(ModelUnavailable, match="is not known"):
+        await ask(provider.model(**at(provider, "http://no-such-host.invalid")), "hello")
+
+
 async def test_a_proxy_that_is_not_there(provider: Provider) -> None:
     model = provider.model(**at(provider, "https://there.example", proxy="http://me:sk-secret-word@127.0.0.1:9"))
     with pytest.raises(ModelUnavailable, match=r"proxy|nothing listens") as caught:

@@ -48,21 +48,29 @@ def _piece(text: str | None, kind: str) -> Iterator[Piece]:
         yield Piece(text, kind)
 
 
-def has_ended(response: m.ModelResponse, call: Call) -> bool:
-    """Whether it came to an end of which the provider said a reason, and not the package, which makes one up."""
-    if response.state != "complete":
-        return False
-    if (response.provider_details or {}).get("finish_reason"):
-        return True
-    if response.finish_reason == "stop":
-        return DONE in call.ending or not call.sent
-    return response.finish_reason is not None
+def ending_of(response: m.ModelResponse, call: Call) -> str | None:
+    """What is wrong with how it ended: the provider must have said why, not the package, which makes one up."""
+    why = (response.provider_details or {}).get("finish_reason")
+    if response.finish_reason == "error":
+        return f"it broke off with the reason {why}"
+    said = why or response.finish_reason not in (None, "stop") or (response.finish_reason and not call.sent)
+    if response.state == "complete" and (said or DONE in call.ending):
+        return None
+    return "it broke off in the middle: the server gave no reason for its end"
+
+
+def refusal_of(response: m.ModelResponse) -> str:
+    """What was said in the place of an answer, where that is no text to the package."""
+    said = (response.provider_details or {}).get("refusal")
+    return said if isinstance(said, str) and not response.text else ""
 
 
 def whole_of(response: m.ModelResponse, request: ModelRequest, provider: str, model: str) -> ModelResponse:
     """All of it."""
     names = Names(request.tools)
     parts = [made for part in response.parts for made in _part(part, provider, names)]
+    if refusal := refusal_of(response):
+        parts.append(Text(text=refusal))
     stop = STOPS.get(response.finish_reason or "", "end")
     calls = any(isinstance(part, ToolCall) for part in parts)
     if request.output and not calls and stop != "filtered":

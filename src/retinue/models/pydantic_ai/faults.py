@@ -13,6 +13,7 @@ from pydantic_ai import exceptions as x
 
 from retinue.errors import ModelError
 from retinue.models.pydantic_ai.transport import Call
+from retinue.models.wire.problems import LONGEST
 
 CAUGHT = (x.AgentRunError, x.UserError, httpx.HTTPError, httpx2.HTTPError, ValueError, RuntimeError, OSError)
 """What the package raises, and what comes through it: unreadable JSON and text, and what it does not permit."""
@@ -58,7 +59,7 @@ def _complaint(error: x.ModelAPIError, call: Call) -> ModelError:
         status = said
     if not status and isinstance(error, x.ModelHTTPError):
         status = error.status_code
-    if not status and error.body is None:
+    if not (status or error.body or error.provider_error_code):
         return call.say.broken(f"a piece of it cannot be read ({_first_line(error)})")
     return call.say.meant(status, _body(error), said, _retry_after(error, call))
 
@@ -75,7 +76,8 @@ def _retry_after(error: x.ModelAPIError, call: Call) -> float | None:
 def _body(error: x.ModelAPIError) -> bytes:
     match error.body:
         case None:
-            return error.message.encode(errors="replace")
+            code = error.provider_error_code or ""
+            return msgspec.json.encode({"message": error.message.removeprefix(f"{code}: "), "code": code})
         case str(text):
             return text.encode(errors="replace")
         case other:
@@ -121,4 +123,4 @@ def _deepest(chain: list[BaseException]) -> str:
 
 
 def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:LONGEST]

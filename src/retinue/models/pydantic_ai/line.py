@@ -54,8 +54,7 @@ class Line:
         self._address = _checked(address_of(provider, config, environment), provider)
         self._clients: dict[str, Any] = {}
         self._made: dict[str, Provider[Any]] = {}
-        proxy = proxy_of(config, urlsplit(self._address or "https://"))
-        self._proxy = proxy
+        proxy = proxy_of(config, urlsplit(self._address or "https://any"))
         self._secrets = tuple(filter(None, (key, *config.headers.values(), password_of(proxy))))
 
     def model(self, name: str, takes: Takes) -> Translated:
@@ -113,13 +112,8 @@ class Line:
 
     def _client_of(self, library: Any) -> Any:
         if library.__name__ not in self._clients:
-            self._clients[library.__name__] = client_of(
-                library,
-                headers={"User-Agent": f"retinue/{version('retinue')}", **self._config.headers},
-                proxy=self._proxy,
-                connect_timeout=self._config.connect_timeout,
-                connections=self._config.connections,
-            )
+            headers = {"User-Agent": f"retinue/{version('retinue')}", **self._config.headers}
+            self._clients[library.__name__] = client_of(library, self._config, headers)
         return self._clients[library.__name__]
 
 

@@ -14,7 +14,7 @@ from retinue.core.outcome import Usage
 from retinue.errors import ModelError
 from retinue.models import estimate
 from retinue.models.config import ProviderConfig
-from retinue.models.pydantic_ai.answer import has_ended, pieces_of, whole_of
+from retinue.models.pydantic_ai.answer import ending_of, pieces_of, refusal_of, whole_of
 from retinue.models.pydantic_ai.faults import CAUGHT, fault
 from retinue.models.pydantic_ai.prompt import Prompt, prompt_of
 from retinue.models.pydantic_ai.transport import CALLING, Call
@@ -22,7 +22,7 @@ from retinue.models.sayable import Unsayable
 from retinue.models.watchdog import Watchdog
 from retinue.models.wire.problems import Problems
 from retinue.ports.clock import Clock
-from retinue.ports.models import ModelRequest, Said, Takes
+from retinue.ports.models import ModelRequest, Piece, Said, Takes
 
 Got = TypeVar("Got")
 
@@ -57,8 +57,10 @@ class Translated:
                 for piece in pieces_of(event):
                     yield piece
             response = stream.get()
-            if not has_ended(response, call):
-                raise self._say.broken("it broke off in the middle: the server gave no reason for its end")
+            if problem := ending_of(response, call):
+                raise self._say.broken(problem)
+            if refusal := refusal_of(response):
+                yield Piece(refusal)
             yield whole_of(response, request, self._provider, self._model_name)
 
     def at_most(self, request: ModelRequest) -> Usage:

@@ -219,7 +219,7 @@ class _Messages:
 
     def _result(self, part: ToolResult) -> m.ToolReturnPart:
         files = [self._file(file) for file in part.files]
-        result = _sound(part.result) if isinstance(part.result, str) else msgspec.to_builtins(part.result)
+        result = _sound(part.result) if isinstance(part.result, str) else msgspec.json.decode(_json(part.result))
         return m.ToolReturnPart(
             tool_name=self._tools.get(part.call_id, "unknown"),
             content=cast(Any, [result, *files] if files else result),

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import httpx2
 
+from retinue.models.config import ProviderConfig
+from retinue.models.network import proxy_of
 from retinue.models.watchdog import Watchdog
 from retinue.models.wire.http import KEPT_ALIVE
 from retinue.models.wire.problems import Problems
@@ -80,18 +83,20 @@ class Heard(httpx.AsyncByteStream, httpx2.AsyncByteStream):
 class Transport(httpx2.AsyncBaseTransport, httpx.AsyncBaseTransport):
     """Sends for a package. The watchdog alone says how long is waited, and the settings' headers go over all others."""
 
-    def __init__(self, inner: Any, headers: Mapping[str, str], connect_timeout: float) -> None:
-        self._inner, self._headers = inner, {**ALWAYS, **headers}
+    def __init__(self, open_way: Callable[[str], Any], headers: Mapping[str, str], connect_timeout: float) -> None:
+        self._open_way, self._headers = open_way, {**ALWAYS, **headers}
+        self._ways: dict[str, Any] = {}
         self._timeouts = {"connect": connect_timeout, "read": None, "write": None, "pool": None}
 
     async def handle_async_request(self, request: Any) -> Any:
         call = CALLING.get()
         request.headers.update(self._headers)
         request.extensions = {**request.extensions, "timeout": self._timeouts}
+        way = self._way(f"{request.url.scheme}://{request.url.host}")
         if call is None:
-            return await self._inner.handle_async_request(request)
+            return await way.handle_async_request(request)
         call.sent = True
-        response = await self._inner.handle_async_request(request)
+        response = await way.handle_async_request(request)
         call.answered = True
         call.watchdog.waits()
         text = response.status_code < 300 and "content-encoding" not in response.headers
@@ -104,8 +109,15 @@ class Transport(httpx2.AsyncBaseTransport, httpx.AsyncBaseTransport):
             raise call.say.web_page(await _beginning(response.stream))
         return response
 
+    def _way(self, host: str) -> Any:
+        """What leads there: only who is asked knows its address, and so whether a proxy does."""
+        if host not in self._ways:
+            self._ways[host] = self._open_way(host)
+        return self._ways[host]
+
     async def aclose(self) -> None:
-        await self._inner.aclose()
+        while self._ways:
+            await self._ways.popitem()[1].aclose()
 
 
 async def _beginning(stream: Heard) -> bytes:
@@ -120,15 +132,18 @@ async def _beginning(stream: Heard) -> bytes:
     return body
 
 
-def client_of(
-    library: Any, *, headers: Mapping[str, str], proxy: str | None, connect_timeout: float, connections: int
-) -> Any:
+def client_of(library: Any, config: ProviderConfig, headers: Mapping[str, str]) -> Any:
     """A client of one generation of the HTTP library: `httpx` or `httpx2`."""
     limits = library.Limits(
-        max_connections=connections, max_keepalive_connections=connections, keepalive_expiry=KEPT_ALIVE
+        max_connections=config.connections,
+        max_keepalive_connections=config.connections,
+        keepalive_expiry=KEPT_ALIVE,
     )
-    inner = library.AsyncHTTPTransport(limits=limits, proxy=proxy)
+
+    def open_way(host: str) -> Any:
+        return library.AsyncHTTPTransport(limits=limits, proxy=proxy_of(config, urlsplit(host)))
+
     return library.AsyncClient(
-        transport=Transport(inner, headers, connect_timeout),
-        timeout=library.Timeout(None, connect=connect_timeout),
+        transport=Transport(open_way, headers, config.connect_timeout),
+        timeout=library.Timeout(None, connect=config.connect_timeout),
     )
