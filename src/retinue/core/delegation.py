@@ -26,8 +26,8 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class RunAgent(Arguments, frozen=True):
-    agent: Annotated[str | None, msgspec.Meta(description="Who does it, from the list in your instructions.")] = None
     task: Annotated[str, msgspec.Meta(min_length=1, description="What is to be done, with all that one needs to know.")]
+    agent: Annotated[str | None, msgspec.Meta(description="Who does it, from the list in your instructions.")] = None
     input: Annotated[object, msgspec.Meta(description="JSON, for an agent that expects it.")] = None
     background: Annotated[
         bool, msgspec.Meta(description="Go on at once; the result comes to you when it is there.")
