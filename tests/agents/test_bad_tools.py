@@ -14,7 +14,7 @@ from retinue.errors import ToolFailed
 from retinue.ports.tools import Blob, Content, ToolContext
 from retinue.testing import SetClock, call
 from tests.agents.acting import Actor, acting, finish, results_in, told
-from tests.outside import data_of, ended
+from tests.outside import data_of, ended, outside
 
 
 class Odd(Exception):
@@ -109,6 +109,20 @@ async def test_a_function_that_blocks_for_ever_is_given_up_after_its_timeout(clo
         door.set()
     assert (finished.ok, finished.unknown, finished.error.kind) == (False, effect == "write", "abandoned")
     assert str(told(actor.requests[1])[0]).startswith("It did not stop: it gave no result within 10 s.")
+
+
+async def test_an_async_tool_that_never_ends_is_stopped_after_its_timeout(clock: SetClock) -> None:
+    @tool(timeout=10, effect="read")
+    async def wait() -> None:
+        await outside.wait_at_door()
+
+    actor = Actor(call("wait"), finish())
+    async with acting(clock, actor, tools=[wait]) as app:
+        run = await app.submit("agent:guide", "Go")
+        await outside.at_door.wait()
+        clock.advance(10)
+        assert (await ended(app, run)).reason == "goal"
+    assert told(actor.requests[1]) == ["It was stopped: it gave no result within 10 s."]
 
 
 async def test_what_a_call_leaves_behind_changes_nothing_in_the_run_any_more(clock: SetClock) -> None:
