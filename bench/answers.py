@@ -17,7 +17,7 @@ from pathlib import Path
 from bench import floor
 from bench.measure import Figure
 from bench.mock_server import mock_server, receipts
-from bench.models import WAYS
+from bench.models import OURS, WAYS
 from retinue import Delta, Retinue
 from retinue.core.outcome import Status
 from retinue.ids import new_id
@@ -79,7 +79,7 @@ def figures(rounds: int, runs: int, fresh: Callable[[], str]) -> list[Figure]:
     order = {what: n for n, what in enumerate(UNITS)}
     rows = sorted(values.items(), key=lambda row: order[row[0][0]])
     return [
-        Figure(f"{what}: {who}", found, UNITS[what][0], "" if who == FLOOR else UNITS[what][1])
+        Figure(f"{what}: {who}", found, UNITS[what][0], UNITS[what][1] if who == OURS else "")
         for (what, who), found in rows
     ]
 

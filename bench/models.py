@@ -18,7 +18,9 @@ from retinue.models.names import ModelNames
 from retinue.models.wire.openai_prompt import prompt
 from retinue.ports.models import Model, ModelRequest, ModelResponse
 
-WAYS = {"the wire adapter": "openai", "Pydantic AI's classes": "openai-chat"}
+OURS = "the wire adapter"
+"""The targets are for it; what others need stands beside it."""
+WAYS = {OURS: "openai", "Pydantic AI's classes": "openai-chat"}
 """Who asks, and as which provider."""
 QUESTION = ModelRequest(messages=(Message(role="user", parts=(Text(text="hello"),)),))
 LONG = ModelRequest(
@@ -38,7 +40,10 @@ def figures(rounds: int) -> list[Figure]:
         for _ in range(rounds):
             for row, value in asyncio.run(_round(url)).items():
                 values.setdefault(row, []).append(value)
-    return [Figure(f"{what}: {who}", found, *UNITS[what]) for (what, who), found in values.items()]
+    return [
+        Figure(f"{what}: {who}", found, UNITS[what][0], UNITS[what][1] if who == OURS else "")
+        for (what, who), found in values.items()
+    ]
 
 
 UNITS = {
