@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -44,6 +44,7 @@ from retinue.errors import (
 from retinue.ports.clock import Clock, Timer
 from retinue.ports.files import Attachments, Files
 from retinue.ports.store import Append, Claimed, LetGo, SignalRow, Store
+from retinue.ports.threads import Threads
 
 log = logging.getLogger("retinue")
 
@@ -64,6 +65,7 @@ class Services:
     submitter: Submitter
     files: Files
     attachments: Callable[[], Attachments]
+    threads: Threads = field(default_factory=Threads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +184,7 @@ class Attempt:
             hub=self._services.hub,
             files=self._services.files,
             attachments=self._services.attachments,
+            threads=self._services.threads,
             deadline=self._deadline,
             active_ms=self._active_ms,
             on_ticket=self._tick,

@@ -6,14 +6,13 @@ was. One that a crash interrupted is decided by its effect.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import hashlib
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import msgspec
@@ -50,6 +49,7 @@ from retinue.ports.clock import Clock
 from retinue.ports.files import Attachments, Files
 from retinue.ports.models import Takes
 from retinue.ports.store import Cancel, Reserve, RunRow, Store, Submit
+from retinue.ports.threads import Threads
 from retinue.ports.tools import Check
 
 AT_ONCE = 500
@@ -108,6 +108,7 @@ class RunContext:
         hub: Hub,
         files: Files,
         attachments: Callable[[], Attachments],
+        threads: Threads,
         deadline: Callable[[], int | None],
         active_ms: Callable[[], int],
         on_ticket: Callable[[], None],
@@ -120,6 +121,7 @@ class RunContext:
         self.active_ms, self.past = active_ms, past
         self._journal, self._submitter, self._on_ticket = journal, submitter, on_ticket
         self._store, self._codec, self._hub, self._deadline = store, codec, hub, deadline
+        self._threads = threads
         self._under_way: set[str] = set()
         self.held = False
         self.broken: RuleBroken | None = None
@@ -301,7 +303,7 @@ class RunContext:
         token = _current_call.set(context)
         try:
             with time_limit(self.clock, timeout):
-                result = await _invoke(function, arguments, options)
+                result = await self._invoke(f"step {context.call_id}", function, arguments, options)
         except RuleBroken as error:
             self.broken = error
             raise
@@ -313,6 +315,15 @@ class RunContext:
         finally:
             _current_call.reset(token)
         return _finished(context.call_id, result)
+
+    async def _invoke(
+        self, what: str, function: Callable[..., Any], arguments: tuple[Any, ...], options: Mapping[str, Any]
+    ) -> Any:
+        """Async functions here; others in a thread, so that they do not hold up the loop."""
+        if inspect.iscoroutinefunction(function):
+            return await function(*arguments, **options)
+        result = await self._threads.run(what, partial(function, *arguments, **options))
+        return await result if inspect.isawaitable(result) else result
 
     def key_of(self, call_id: str) -> str:
         """The same for every try of the same call of the same run."""
@@ -598,11 +609,3 @@ def _answer(call_id: str, ticket: Ticket) -> object:
 def _short(value: object) -> str:
     text = msgspec.json.encode(value).decode()
     return text if len(text) <= 200 else f"{text[:200]}…"
-
-
-async def _invoke(function: Callable[..., Any], arguments: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
-    """Async functions here; others in a thread, so that they do not hold up the loop."""
-    if inspect.iscoroutinefunction(function):
-        return await function(*arguments, **options)
-    result = await asyncio.to_thread(function, *arguments, **options)
-    return await result if inspect.isawaitable(result) else result
