@@ -51,6 +51,7 @@ log = logging.getLogger("retinue")
 MOST_CRASHES = 3
 CHILDREN_IN_MEMORY = 30.0
 GRACE_SECONDS = 5.0
+LEAVING_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ class Attempt:
         self._signals_seen = self._seen_by_code = 0
         self._woken = asyncio.Event()
         self._stop: Stop | None = None
-        self._code_stopped = False
+        self._code_stopped = self._overdue = False
         self._look_at_children = False
         self._releasing = False
         self._paused = False
@@ -188,6 +189,7 @@ class Attempt:
             deadline=self._deadline,
             active_ms=self._active_ms,
             on_ticket=self._tick,
+            on_broken=self._let_end,
         )
         abandon = False
         try:
@@ -343,6 +345,7 @@ class Attempt:
             outcome = await self._left(self._task)
         finally:
             self._idle(give_back=False)
+            self._drop_timer("leaving")
             if not self._task.done():
                 self._task.cancel()
             elif not self._task.cancelled():
@@ -370,7 +373,7 @@ class Attempt:
         while not task.done():
             if self._woken.is_set():
                 await self._serve()
-                if (self._stop or self._journal.error) and not task.done():
+                if (self._stop or self._journal.error or self._overdue) and not task.done():
                     await self._stop_code(task)
                     return
             await self._woken.wait()
@@ -415,6 +418,8 @@ class Attempt:
             return self._stop.outcome
         if broken := self._context.broken or self._gate.swallowed:
             return _failed(Reason.INVALID, broken)
+        if self._overdue:
+            return self._not_left()
         try:
             outcome = await task
         except asyncio.CancelledError:
@@ -439,6 +444,12 @@ class Attempt:
         if self._gate.leaving:
             return _failed(Reason.INVALID, ParkedSwallowed(where="the code ended instead"))
         return outcome
+
+    def _not_left(self) -> Outcome | BaseException:
+        """The code was left, and did not end."""
+        if isinstance(self._gate.leaving, Released):
+            return self._gate.leaving
+        return _failed(Reason.INVALID, ParkedSwallowed(where=f"it had not ended {LEAVING_SECONDS:g} s later"))
 
     async def _end_stragglers(self) -> None:
         """Tasks that the code started and left behind go with it."""
@@ -649,6 +660,16 @@ class Attempt:
     def _leave(self) -> None:
         """The code is being left: it sees no more signals."""
         self._seen_by_code = self._signals_seen
+        self._let_end()
+
+    def _let_end(self) -> None:
+        """The code has no more to do than to tidy up. What takes longer than that may never end."""
+        if "leaving" not in self._timers:
+            self._set_timer("leaving", LEAVING_SECONDS, self._stop_leaving)
+
+    def _stop_leaving(self) -> None:
+        self._overdue = True
+        self._woken.set()
 
     def give_slot_back(self) -> None:
         """The attempt is over."""

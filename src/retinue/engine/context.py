@@ -6,6 +6,7 @@ was. One that a crash interrupted is decided by its effect.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 import inspect
@@ -14,6 +15,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
+from weakref import WeakSet
 
 import msgspec
 
@@ -53,6 +55,7 @@ from retinue.ports.threads import Threads
 from retinue.ports.tools import Check
 
 AT_ONCE = 500
+SLOWED_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +115,7 @@ class RunContext:
         deadline: Callable[[], int | None],
         active_ms: Callable[[], int],
         on_ticket: Callable[[], None],
+        on_broken: Callable[[], None],
     ) -> None:
         assert state.queued
         self.run, self.state, self.input, self.client_tools = row, state, state.queued.input, state.queued.client_tools
@@ -121,10 +125,11 @@ class RunContext:
         self.active_ms, self.past = active_ms, past
         self._journal, self._submitter, self._on_ticket = journal, submitter, on_ticket
         self._store, self._codec, self._hub, self._deadline = store, codec, hub, deadline
-        self._threads = threads
+        self._threads, self._on_broken = threads, on_broken
         self._under_way: set[str] = set()
         self.held = False
         self.broken: RuleBroken | None = None
+        self._went_on: WeakSet[asyncio.Task[object]] = WeakSet()
 
     # Recording
 
@@ -305,7 +310,7 @@ class RunContext:
             with time_limit(self.clock, timeout):
                 result = await self._invoke(f"step {context.call_id}", function, arguments, options)
         except RuleBroken as error:
-            self.broken = error
+            self.breaks(error)
             raise
         except (Exception, SystemExit) as error:  # code that calls sys.exit() must not take the worker along
             failure = failure_of(error)
@@ -374,8 +379,7 @@ class RunContext:
         ticket = self.state.ticket_of_call.get(call_id) or self.past.ticket(call_id)
         if ticket is None:
             if schema and (wrong := wrong_schema(schema)):
-                self.broken = RuleBroken(problem=f"The schema of {call_id} is no JSON schema: {wrong}")
-                raise self.broken
+                raise self.breaks(RuleBroken(problem=f"The schema of {call_id} is no JSON schema: {wrong}"))
             async with self.entered(call_id):
                 await self.open_tickets(self.ticket(call_id, kind, title, schema=schema, expires_in=expires_in))
         return _answer(call_id, await self.decided(call_id))
@@ -429,8 +433,7 @@ class RunContext:
                 await self.start_children([(call_id, request)], background=background)
             child = self.state.children[call_id]
         elif child.target != request.target:
-            self.broken = ReplayMismatch(call_id=call_id, recorded=child.target, called=request.target)
-            raise self.broken
+            raise self.breaks(ReplayMismatch(call_id=call_id, recorded=child.target, called=request.target))
         return ChildHandle(child.run_id, call_id, self)
 
     def child_of(self, call_id: str) -> Child | None:
@@ -490,6 +493,7 @@ class RunContext:
 
     async def child_outcome(self, call_id: str) -> Outcome:
         """Wait for a child; give how it ended."""
+        await self.breathe()
         child = await self._child_end(call_id)
         return await self._journal.outlast(lambda _: read_outcome(self._store, self._codec, child.run_id))
 
@@ -523,14 +527,32 @@ class RunContext:
 
     # The rules of durable code
 
+    def breaks(self, error: RuleBroken) -> RuleBroken:
+        """A broken rule ends the run, also when the code catches the error."""
+        self.broken = self.broken or error
+        self._on_broken()
+        return error
+
     @contextlib.contextmanager
     def _rules(self) -> Iterator[None]:
-        """A broken rule ends the run, also when the code catches the error."""
         try:
             yield
         except RuleBroken as error:
-            self.broken = self.broken or error
+            self.breaks(error)
             raise
+
+    async def breathe(self) -> None:
+        """What code calls first. Nothing that it calls gives it anything any more once it has been left or has broken a
+        rule: code that catches that and tries again, for ever, must not hold up all other runs."""
+        if not (self.broken or self.gate.leaving or self._journal.error):
+            return
+        task = asyncio.current_task()
+        assert task
+        if task in self._went_on:
+            await self.clock.sleep(SLOWED_SECONDS)
+        else:
+            self._went_on.add(task)
+            await asyncio.sleep(0)
 
     @contextlib.asynccontextmanager
     async def entered(self, call_id: str) -> Any:
