@@ -253,6 +253,10 @@ async def test_a_function_that_returns_what_cannot_be_stored_ends_as_invalid(app
     assert outcome.error.kind == "NotStorable"
 
 
+class Ungrouped(BaseException):
+    pass
+
+
 async def raising(ctx: FunctionContext, input: str) -> None:
     match input:
         case "error":
@@ -265,6 +269,8 @@ async def raising(ctx: FunctionContext, input: str) -> None:
             raise ExceptionGroup("several", [ValueError("no"), KeyError("a")])
         case "cancelled":
             raise asyncio.CancelledError
+        case "base":
+            raise Ungrouped
         case "target":
             await ctx.child("function:nowhere:nothing")
 
@@ -277,6 +283,7 @@ async def raising(ctx: FunctionContext, input: str) -> None:
         ("exit", "SystemExit"),
         ("group", "ValueError"),
         ("cancelled", "CancelledError"),
+        ("base", "Ungrouped"),
         ("target", "UnknownTarget"),
     ],
 )

@@ -73,7 +73,16 @@ async def raise_oddly(kind: str) -> None:
         sys.exit("enough")
     if kind == "surrogate":
         raise ValueError("\udc80")
+    if kind == "base":
+        raise Ungrouped("nothing that except Exception would catch")
+    if kind == "cancelled":
+        (waits := asyncio.ensure_future(asyncio.Event().wait())).cancel()
+        await waits
     raise Unspeakable
+
+
+class Ungrouped(BaseException):
+    pass
 
 
 class Unspeakable(Exception):
@@ -90,7 +99,14 @@ async def oddly(ctx: FunctionContext, input: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("how", "kind"), [("exit", "SystemExit"), ("surrogate", "ValueError"), ("unspeakable", "Unspeakable")]
+    ("how", "kind"),
+    [
+        ("exit", "SystemExit"),
+        ("surrogate", "ValueError"),
+        ("unspeakable", "Unspeakable"),
+        ("base", "Ungrouped"),
+        ("cancelled", "CancelledError"),
+    ],
 )
 async def test_a_step_that_raises_something_odd_has_failed_like_any_other(app: Retinue, how: str, kind: str) -> None:
     assert (await ended(app, await app.submit(oddly, how))).output == kind

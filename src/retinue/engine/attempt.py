@@ -441,6 +441,10 @@ class Attempt:
         except Exception as error:
             log.exception("run %s: the runner failed", self.row.id)
             outcome = _failed(Reason.INTERNAL, error)
+        except BaseException as error:  # code raises what it likes; only what is about this task goes on
+            if not task.done() or task.exception() is not error:
+                raise
+            outcome = _failed(Reason.TOOL_ERROR, error)
         if self._gate.leaving:
             return _failed(Reason.INVALID, ParkedSwallowed(where="the code ended instead"))
         return outcome

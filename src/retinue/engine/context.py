@@ -45,6 +45,7 @@ from retinue.errors import (
     RuleBroken,
     StepFailed,
     TicketRefused,
+    Unwind,
 )
 from retinue.ids import new_id
 from retinue.ports.clock import Clock
@@ -312,7 +313,9 @@ class RunContext:
         except RuleBroken as error:
             self.breaks(error)
             raise
-        except (Exception, SystemExit) as error:  # code that calls sys.exit() must not take the worker along
+        except BaseException as error:  # code that calls sys.exit(), or the like, must not take the worker along
+            if _goes_on(error):
+                raise
             failure = failure_of(error)
             if isinstance(error, TimeoutError) and timeout is not None:
                 failure = Failure(kind=failure.kind, message=f"gave no result within {timeout} s")
@@ -594,6 +597,14 @@ async def decide_interrupted(call_id: str, key: str, check: Check | None) -> e.T
     except Exception as error:
         return _unknown(call_id, f"interrupted, and its check failed: {failure_of(error).message}")
     return _finished(call_id, done.result, checked=True) if done else None
+
+
+def _goes_on(error: BaseException) -> bool:
+    """Whether it is more than the error of one call: who calls is stopped."""
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        return task is None or task.cancelling() > 0  # else something was cancelled that the call waited for
+    return isinstance(error, Unwind | KeyboardInterrupt | GeneratorExit)
 
 
 def failure_of(error: BaseException) -> Failure:
