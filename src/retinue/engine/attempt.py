@@ -585,9 +585,10 @@ class Attempt:
                         signal=signal.n,
                     )
                 ]
+            case "child" | "answer" | "expire":
+                return [_ignored(signal, "it came too late to matter")]
             case _:
-                message = f"the signal {signal.kind} came too late to matter"
-                return [e.Warned(code="signal_ignored", message=message, signal=signal.n)]
+                return [_ignored(signal, "it is not known here; did a newer Retinue send it?")]
         return []
 
     # Time
@@ -684,6 +685,10 @@ class Attempt:
 
 def _failed(reason: Reason, error: BaseException) -> Outcome:
     return Outcome(status=Status.FAILED, reason=reason, error=failure_of(error))
+
+
+def _ignored(signal: SignalRow, why: str) -> e.Warned:
+    return e.Warned(code="signal_ignored", message=f"the signal {signal.kind} was ignored: {why}", signal=signal.n)
 
 
 def _timed_out(why: str) -> Outcome:
