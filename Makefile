@@ -19,6 +19,11 @@ ifeq ($(UV_CACHE_DIR)$(shell test -n "$$HOME" && test -w "$$HOME" && echo usable
 export UV_CACHE_DIR := $(CURDIR)/.cache/uv
 endif
 
+# What the machine trusts is trusted: a company's proxy may sign with a certificate of its own.
+ifneq ($(wildcard /etc/ssl/cert.pem /etc/ssl/certs/ca-*.crt /etc/pki/tls/cert.pem),)
+export UV_SYSTEM_CERTS ?= 1
+endif
+
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 14
 

@@ -27,6 +27,21 @@ settings.register_profile("here", deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 POSTGRES = pytest.param("postgres", marks=pytest.mark.postgres)
+TRIED = "points tried by the crash harness"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Says at how many points the crash harness has ended a life, all parts of a test together."""
+    tried: dict[str, list[list[int]]] = {}
+    for report in terminalreporter.getreports("passed"):
+        for name, told in report.user_properties:
+            if name == TRIED:
+                test, *counts = told
+                tried.setdefault(test, []).append(counts)
+    for test, parts in sorted(tried.items()):
+        commits, events, points = map(sum, zip(*parts, strict=True))
+        found = f"{round(commits / len(parts))} commits, {round(events / len(parts))} events"  # each part has lived all
+        terminalreporter.write_line(f"crash harness: {found}, {points} points tested: {test}")
 
 
 @dataclass

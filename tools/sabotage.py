@@ -63,11 +63,18 @@ BREAKS = (
         "a gap in seq", "store/writes/appends.py", "seq + n + 1, root_seq + n,", "seq + n + 2, root_seq + n,", CONTRACT
     ),
     Break(
-        "the parent is not told in the transaction that ends its child",
+        "the parent is not told that its child has ended",
         "store/writes/appends.py",
         "    if told:\n        send(batch, told)",
         "    if not told:\n        send(batch, told)",
         CONTRACT,
+    ),
+    Break(
+        "a run is finished in two transactions",
+        "store/writes/appends.py",
+        "    if told:\n        send(batch, told)",
+        '    if tx.run("COMMIT") + tx.run("BEGIN") or told:\n        send(batch, told)',
+        CRASH,
     ),
     Break(
         "a reader skips an event",

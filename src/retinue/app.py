@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from retinue.core.approval import APPROVED, DENIED, Approval
 from retinue.core.outcome import Outcome
 from retinue.core.secrets import Secrets
+from retinue.core.spelling import did_you_mean
 from retinue.engine.attempt import Services
 from retinue.engine.codec import Codec
 from retinue.engine.follow import Followed
@@ -302,6 +303,10 @@ def run_sync(
 
 
 def _request(target: str | Callable[..., Awaitable[Any]], input: object, options: RunOptions) -> Request:
+    if unknown := sorted(options.keys() - RunOptions.__annotations__.keys()):
+        raise BadInput(
+            problem=f"there is no option {unknown[0]}. {did_you_mean(unknown[0], RunOptions.__annotations__)}"
+        )
     durability = options.get("durability")
     return Request(
         target=target_of(target),

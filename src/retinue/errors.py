@@ -266,7 +266,8 @@ class NotADatabase(StoreError):
 
 
 class DatabaseReadOnly(StoreError):
-    """The database {url} cannot be written: {problem}. Check the permissions of the file and its folder."""
+    """The database {url} cannot be written: {problem}. Check the permissions: of the file and
+    its folder, or of the user that connects."""
 
     url: str
     problem: str

@@ -106,6 +106,21 @@ async def test_a_lock_that_is_held_too_long_is_named(file: Path) -> None:
         assert len(await store.runs()) == 1
 
 
+@pytest.mark.postgres
+async def test_a_postgres_lock_that_is_held_too_long_is_named(postgres: Postgres) -> None:
+    with postgres.database() as url:
+        async with opened(url) as store:
+            run = await held(store)
+            await by_hand(store, "SET lock_timeout = '20ms'")
+            with psycopg.connect(url) as other:
+                other.execute("SELECT 1 FROM runs FOR UPDATE")
+                with pytest.raises(errors.DatabaseLocked, match="locked"):
+                    await run.work()
+                assert len(await store.events(run.id)) == 2
+            await run.work()
+            await gapless(store, run.id)
+
+
 async def test_a_database_that_is_locked_from_the_start_says_so(file: Path) -> None:
     file.touch()
     with locked(file), pytest.raises(errors.DatabaseLocked):
@@ -155,6 +170,28 @@ async def test_all_that_shares_a_commit_with_what_does_not_fit_fails_whole(small
     answers = await together(small, run.work(), small.submit(big))
     assert [type(answer) for answer in answers] == [errors.DatabaseFull] * 2
     assert ([row.id for row in await small.runs()], len(await small.events(run.id))) == ([run.id], 2)
+
+
+FILL = (  # what a server says whose disk is full
+    "CREATE FUNCTION disk_full() RETURNS trigger LANGUAGE plpgsql AS "
+    "$$ BEGIN RAISE 'could not extend file' USING ERRCODE = 'disk_full'; END $$",
+    "CREATE TRIGGER disk_full BEFORE INSERT ON events EXECUTE FUNCTION disk_full()",
+)
+FREE = ("DROP FUNCTION disk_full CASCADE",)
+
+
+@pytest.mark.postgres
+async def test_a_full_postgres_takes_nothing_and_goes_on_when_there_is_room(postgres: Postgres) -> None:
+    with postgres.database() as url:
+        async with opened(url) as store:
+            run = await held(store)
+            postgres.execute(*FILL, url=url)
+            answers = await together(store, run.work(), store.submit(new_run()))
+            assert [type(answer) for answer in answers] == [errors.DatabaseFull] * 2
+            assert ([row.id for row in await store.runs()], len(await store.events(run.id))) == ([run.id], 2)
+            postgres.execute(*FREE, url=url)
+            await run.work()
+            await gapless(store, run.id)
 
 
 @pytest.mark.postgres

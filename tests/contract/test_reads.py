@@ -69,9 +69,10 @@ async def test_a_tree_and_its_children_are_found(store: SqlStore) -> None:
     assert await store.children(grandchild) == []
 
 
-async def test_a_run_that_does_not_exist_is_none(store: SqlStore) -> None:
-    assert await store.run("run_none") is None
-    assert await store.tree("run_none") == []
+@pytest.mark.parametrize("run_id", ["run_nobody", "run_\0", ""])
+async def test_a_run_that_does_not_exist_is_none(store: SqlStore, run_id: str) -> None:
+    assert await store.run(run_id) is None
+    assert await store.tree(run_id) == []
 
 
 async def test_time_is_the_clocks(store: SqlStore, clock: SetClock) -> None:

@@ -154,7 +154,9 @@ def test_what_cannot_follow_is_refused_and_changes_nothing(wrong: Callable[[list
                 state.apply(event)
             assert state == fold(RUN_ID, before)
 
-    check()
+    for _ in range(10):  # a rare one is looked for longer
+        if not cases:
+            check()
     assert cases
 
 

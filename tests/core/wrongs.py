@@ -315,6 +315,29 @@ def a_turn_out_of_order(draft: Draft) -> Iterator[e.EventData]:
         yield e.TurnStarted(turn=turn, model="m")
 
 
+@while_running
+def a_turn_while_the_model_is_owed_results(draft: Draft) -> Iterator[e.EventData]:
+    if draft.owed and not draft.turn_open:
+        yield e.TurnStarted(turn=draft.turn + 1, model="m")
+
+
+@while_running
+def a_second_grace_turn(draft: Draft) -> Iterator[e.EventData]:
+    if draft.recovering:
+        yield e.RecoveryStarted(reason=Reason.TIMEOUT)
+
+
+@while_running
+def a_grace_turn_while_a_turn_is_open(draft: Draft) -> Iterator[e.EventData]:
+    if draft.turn_open and not draft.broken_off:
+        yield e.RecoveryStarted(reason=Reason.TIMEOUT)
+
+
+@while_running
+def more_replaced_than_was_said(draft: Draft) -> Iterator[e.EventData]:
+    yield e.HistoryCompacted(upto=len(draft.events) + 1, summary="so far")
+
+
 def said_of_a_turn(turn: int, try_: int) -> Iterator[e.EventData]:
     yield e.TurnInterrupted(turn=turn, try_=try_, cause="crash")
     yield e.ModelRetried(turn=turn, try_=try_, error=FAILURE)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,8 @@ from retinue import FunctionContext, Retinue
 from retinue.engine.codec import LARGEST_INLINE
 from retinue.errors import FileMissing
 from retinue.files.local import LocalFiles, MemoryFiles
+from retinue.ports.store import Store
+from retinue.store.sql import SqlStore
 from retinue.testing import SetClock, drain
 from tests.outside import ended, outside, pass_time
 
@@ -28,8 +28,8 @@ async def large(ctx: FunctionContext, input: Any) -> list[Any]:
     return [got == LARGE, await ctx.step("again", outside.act, got) == LARGE]
 
 
-async def test_what_is_large_goes_to_a_file_and_comes_back(file_url: str, clock: SetClock, tmp_path: Path) -> None:
-    async with Retinue.open(file_url, clock=clock) as app:
+async def test_what_is_large_goes_to_a_file_and_comes_back(shared_url: str, clock: SetClock, tmp_path: Path) -> None:
+    async with Retinue.open(shared_url, clock=clock, files=LocalFiles(tmp_path / "files")) as app:
         run = await app.submit(large)
         await drain(app)
         await pass_time(app, clock, 3600)
@@ -37,7 +37,7 @@ async def test_what_is_large_goes_to_a_file_and_comes_back(file_url: str, clock:
         assert any(getattr(event.data, "result", None) == LARGE for event in await app.service.events(run.id))
         stored = await app.services.store.events(run.id)
     assert max(len(recorded.data) for recorded in stored) < 1000
-    assert list((tmp_path / "retinue.files").rglob("*"))
+    assert list((tmp_path / "files").rglob("*"))
 
 
 async def test_a_file_that_is_missing_is_a_typed_error(clock: SetClock) -> None:
@@ -102,21 +102,32 @@ async def with_secret(ctx: FunctionContext, input: str) -> bool:
 
 
 async def test_a_secret_is_never_in_the_database_and_always_in_the_step(
-    file_url: str, clock: SetClock, tmp_path: Path
+    shared_url: str, clock: SetClock, tmp_path: Path
 ) -> None:
-    async with Retinue.open(file_url, clock=clock, secrets={"TOKEN": SECRET}) as app:
+    async with Retinue.open(shared_url, clock=clock, secrets={"TOKEN": SECRET}) as app:
         run = await app.submit(with_secret, SECRET)
         await drain(app)
         await pass_time(app, clock, 3600)
         assert (await run.outcome()).output is True
         shown = [repr(event) async for event in run.follow()]
+        stored = await everything(app.services.store)
     assert outside.done == [f"Bearer {SECRET}"] * 2
     assert any("Bearer ${secret:TOKEN}" in text for text in shown)
     assert not any("hunter2" in text for text in shown)
     assert b"hunter2" not in b"".join(path.read_bytes() for path in tmp_path.glob("retinue.db*"))
-    with closing(sqlite3.connect(tmp_path / "retinue.db")) as database:
-        rows = database.execute("SELECT data FROM events").fetchall()
-    assert sum("${secret:TOKEN}" in data for (data,) in rows) >= 4
+    assert "hunter2" not in stored
+    assert stored.count("${secret:TOKEN}") >= 4
+
+
+async def everything(store: Store) -> str:
+    """All rows of all tables."""
+    assert isinstance(store, SqlStore)
+    dialect = store._dialect
+
+    def read(connection: Any) -> str:
+        return repr([dialect.read(connection, f"SELECT * FROM {table}", ()) for table in dialect.tables(connection)])
+
+    return await store._writer.look(read)
 
 
 async def slow(ctx: FunctionContext, input: Any) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from retinue import FunctionContext, Retinue
+from retinue.engine import attempt
 from retinue.testing import SetClock, drain
 from tests.outside import ended, outside, pass_time
 
@@ -94,6 +96,72 @@ async def test_code_that_swallows_being_parked_ends_as_invalid(app: Retinue, aft
     outcome = await ended(app, await app.submit(swallowing, after))
     assert (outcome.reason, outcome.error and outcome.error.kind) == ("invalid", "ParkedSwallowed")
     assert not outside.done
+
+
+async def tries_again(ctx: FunctionContext, input: str) -> None:
+    """Holds whatever it is told for a failure that will pass."""
+    while not outside.door.is_set():
+        outside.done.append("again")
+        try:
+            match input:
+                case "sleep":
+                    await ctx.sleep(hours=1)
+                case "wait":
+                    await ctx.wait("name")
+                case "child":
+                    await ctx.child(endless)
+                case "rule":
+                    await ctx.step("a#2", outside.act)
+                case "started":
+                    await (await ctx.start(endless)).outcome()
+        except BaseException:
+            continue
+
+
+async def endless(ctx: FunctionContext, input: None) -> None:
+    await ctx.wait("never")
+
+
+@pytest.fixture
+async def door_at_last() -> AsyncIterator[None]:
+    """Lets code end with the test that would try for ever."""
+    yield
+    outside.door.set()
+
+
+@pytest.mark.usefixtures("door_at_last")
+@pytest.mark.parametrize("what", ["sleep", "wait", "child", "rule", "started"])
+async def test_code_that_tries_again_for_ever_ends_as_invalid_and_holds_up_nobody(
+    app: Retinue, clock: SetClock, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    monkeypatch.setattr(attempt, "GRACE_SECONDS", 0.01)
+    run = await app.submit(tries_again, what)
+    while len(outside.done) < 3:
+        await asyncio.sleep(0)
+    assert (await app.run(brief)).output == "done"
+    clock.advance(attempt.LEAVING_SECONDS)
+    outcome = await run.outcome()
+    assert (outcome.status, outcome.reason) == ("failed", "invalid")
+    assert len(outside.done) < 10
+
+
+async def brief(ctx: FunctionContext, input: None) -> str:
+    return "done"
+
+
+async def lingers(ctx: FunctionContext, input: None) -> None:
+    try:
+        await ctx.sleep(hours=1)
+    except BaseException:
+        await outside.wait_at_door()
+
+
+async def test_code_that_does_not_end_when_it_is_left_is_stopped(app: Retinue, clock: SetClock) -> None:
+    run = await app.submit(lingers)
+    await outside.at_door.wait()
+    clock.advance(attempt.LEAVING_SECONDS)
+    outcome = await run.outcome()
+    assert (outcome.reason, outcome.error and outcome.error.kind) == ("invalid", "ParkedSwallowed")
 
 
 async def tidy(ctx: FunctionContext, input: bool) -> str:
@@ -185,6 +253,10 @@ async def test_a_function_that_returns_what_cannot_be_stored_ends_as_invalid(app
     assert outcome.error.kind == "NotStorable"
 
 
+class Ungrouped(BaseException):
+    pass
+
+
 async def raising(ctx: FunctionContext, input: str) -> None:
     match input:
         case "error":
@@ -197,6 +269,8 @@ async def raising(ctx: FunctionContext, input: str) -> None:
             raise ExceptionGroup("several", [ValueError("no"), KeyError("a")])
         case "cancelled":
             raise asyncio.CancelledError
+        case "base":
+            raise Ungrouped
         case "target":
             await ctx.child("function:nowhere:nothing")
 
@@ -209,6 +283,7 @@ async def raising(ctx: FunctionContext, input: str) -> None:
         ("exit", "SystemExit"),
         ("group", "ValueError"),
         ("cancelled", "CancelledError"),
+        ("base", "Ungrouped"),
         ("target", "UnknownTarget"),
     ],
 )

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from retinue import Done, FunctionContext, OutcomeUnknown, Retinue, StepFailed, current_call
 from retinue.core import events as e
+from retinue.ports import threads
 from retinue.testing import SetClock, drain
 from tests.outside import data_of, doomed, ended, outside, pass_time
 
@@ -71,7 +73,16 @@ async def raise_oddly(kind: str) -> None:
         sys.exit("enough")
     if kind == "surrogate":
         raise ValueError("\udc80")
+    if kind == "base":
+        raise Ungrouped("nothing that except Exception would catch")
+    if kind == "cancelled":
+        (waits := asyncio.ensure_future(asyncio.Event().wait())).cancel()
+        await waits
     raise Unspeakable
+
+
+class Ungrouped(BaseException):
+    pass
 
 
 class Unspeakable(Exception):
@@ -88,7 +99,14 @@ async def oddly(ctx: FunctionContext, input: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("how", "kind"), [("exit", "SystemExit"), ("surrogate", "ValueError"), ("unspeakable", "Unspeakable")]
+    ("how", "kind"),
+    [
+        ("exit", "SystemExit"),
+        ("surrogate", "ValueError"),
+        ("unspeakable", "Unspeakable"),
+        ("base", "Ungrouped"),
+        ("cancelled", "CancelledError"),
+    ],
 )
 async def test_a_step_that_raises_something_odd_has_failed_like_any_other(app: Retinue, how: str, kind: str) -> None:
     assert (await ended(app, await app.submit(oddly, how))).output == kind
@@ -131,6 +149,42 @@ async def test_a_step_that_never_returns_fails_when_its_time_is_over(app: Retinu
         clock.advance(5)
         await asyncio.sleep(0.01)
     assert (await ended(app, run)).output == "TimeoutError: gave no result within 5 s"
+
+
+never = threading.Event()
+
+
+async def hangs(ctx: FunctionContext, input: int) -> str:
+    try:
+        return str(await ctx.step("hang", hang, timeout=5))
+    except StepFailed as error:
+        return error.kind
+
+
+def hang() -> None:
+    outside.done.append("hangs")
+    never.wait(60)
+
+
+@pytest.fixture
+def door_at_last() -> Iterator[None]:
+    """Lets threads that would hang for ever end with the test."""
+    never.clear()
+    yield
+    never.set()
+
+
+@pytest.mark.usefixtures("door_at_last")
+async def test_steps_in_threads_that_never_return_hold_up_neither_others_nor_the_end(
+    app: Retinue, clock: SetClock
+) -> None:
+    """More of them than there are threads in asyncio's own pool."""
+    runs = [await app.submit(hangs, n) for n in range(threads.MOST)]
+    while len(outside.done) < len(runs):
+        await asyncio.sleep(0)
+    clock.advance(5)
+    assert [(await run.outcome()).output for run in runs] == ["TimeoutError"] * len(runs)
+    assert (await ended(app, await app.submit(in_thread))).output == ["TEA", False]
 
 
 async def keys(ctx: FunctionContext, input: Any) -> list[str]:

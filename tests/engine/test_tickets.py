@@ -10,6 +10,7 @@ import pytest
 from retinue import FunctionContext, Retinue, TicketRefused
 from retinue.core import events as e
 from retinue.errors import BadInput, NotStorable, RunEnded, TicketEnded, UnknownTicket
+from retinue.ports.store import Signal
 from retinue.testing import SetClock, drain
 from tests.outside import data_of, ended, pass_time
 
@@ -109,6 +110,27 @@ async def test_the_tickets_of_a_run_that_ended_take_no_answer(app: Retinue) -> N
         await app.answer(ticket.id, 1)
     with pytest.raises(RunEnded):
         await run.pause()
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "why"),
+    [
+        ("sing", "{}", "not known here"),
+        ("answer", '{"ticket_id":"tkt_nobody","decision":"answered"}', "too late"),
+        ("child", '{"call_id":"nobody"}', "too late"),
+    ],
+)
+async def test_a_signal_that_nobody_waits_for_is_noted_and_changes_nothing(
+    app: Retinue, kind: str, data: str, why: str
+) -> None:
+    run = await app.submit(ask, {})
+    await drain(app)
+    await app.services.store.signal(Signal(run_id=run.id, kind=kind, data=data))
+    await drain(app)
+    (warned,) = await data_of(run, e.Warned)
+    assert why in warned.message
+    await app.answer((await app.tickets())[0].id, "all the same")
+    assert (await ended(app, run)).output == "all the same"
 
 
 async def ask_often(ctx: FunctionContext, input: int) -> list[Any]:

@@ -43,16 +43,16 @@ def halting(request: ModelRequest) -> Reply:
     return Reply(pieces=["a lot ", "of words ", "and the end"], thinking="hm", before=before)
 
 
-async def test_an_answer_that_a_crash_broke_off_is_asked_for_again(file_url: str, clock: SetClock) -> None:
+async def test_an_answer_that_a_crash_broke_off_is_asked_for_again(shared_url: str, clock: SetClock) -> None:
     models: dict[str, Any] = {"slow": ScriptedModel(halting)}
-    async with doomed(file_url, clock, models=models) as app:
+    async with doomed(shared_url, clock, models=models) as app:
         run = await app.submit("model:slow", "tell")
         await outside.at_door.wait()
         clock.advance(1)
         while not await app.services.store.open_turn(run.id):
             await asyncio.sleep(0.001)
     outside.door.set()
-    async with Retinue.open(file_url, clock=clock, models=models) as app:
+    async with Retinue.open(shared_url, clock=clock, models=models) as app:
         again = app.get(run.id)
         outcome = await ended(app, again)
         (interrupted,) = await data_of(again, e.TurnInterrupted)

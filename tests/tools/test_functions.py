@@ -14,9 +14,9 @@ import pytest
 from retinue import Done, ToolContext, ToolFailed, tool
 from retinue.core.outcome import Effect
 from retinue.errors import BadDefinition, Parked
+from retinue.ports.threads import Threads
 from retinue.ports.tools import Tool
 from retinue.tools.functions import FunctionTool
-from retinue.tools.threads import Threads
 from tests.tools.context import Context
 
 

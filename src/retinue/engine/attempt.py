@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -44,12 +44,14 @@ from retinue.errors import (
 from retinue.ports.clock import Clock, Timer
 from retinue.ports.files import Attachments, Files
 from retinue.ports.store import Append, Claimed, LetGo, SignalRow, Store
+from retinue.ports.threads import Threads
 
 log = logging.getLogger("retinue")
 
 MOST_CRASHES = 3
 CHILDREN_IN_MEMORY = 30.0
 GRACE_SECONDS = 5.0
+LEAVING_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,7 @@ class Services:
     submitter: Submitter
     files: Files
     attachments: Callable[[], Attachments]
+    threads: Threads = field(default_factory=Threads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +90,7 @@ class Attempt:
         self._signals_seen = self._seen_by_code = 0
         self._woken = asyncio.Event()
         self._stop: Stop | None = None
-        self._code_stopped = False
+        self._code_stopped = self._overdue = False
         self._look_at_children = False
         self._releasing = False
         self._paused = False
@@ -182,9 +185,11 @@ class Attempt:
             hub=self._services.hub,
             files=self._services.files,
             attachments=self._services.attachments,
+            threads=self._services.threads,
             deadline=self._deadline,
             active_ms=self._active_ms,
             on_ticket=self._tick,
+            on_broken=self._let_end,
         )
         abandon = False
         try:
@@ -340,6 +345,7 @@ class Attempt:
             outcome = await self._left(self._task)
         finally:
             self._idle(give_back=False)
+            self._drop_timer("leaving")
             if not self._task.done():
                 self._task.cancel()
             elif not self._task.cancelled():
@@ -367,7 +373,7 @@ class Attempt:
         while not task.done():
             if self._woken.is_set():
                 await self._serve()
-                if (self._stop or self._journal.error) and not task.done():
+                if (self._stop or self._journal.error or self._overdue) and not task.done():
                     await self._stop_code(task)
                     return
             await self._woken.wait()
@@ -412,6 +418,8 @@ class Attempt:
             return self._stop.outcome
         if broken := self._context.broken or self._gate.swallowed:
             return _failed(Reason.INVALID, broken)
+        if self._overdue:
+            return self._not_left()
         try:
             outcome = await task
         except asyncio.CancelledError:
@@ -433,9 +441,19 @@ class Attempt:
         except Exception as error:
             log.exception("run %s: the runner failed", self.row.id)
             outcome = _failed(Reason.INTERNAL, error)
+        except BaseException as error:  # code raises what it likes; only what is about this task goes on
+            if not task.done() or task.exception() is not error:
+                raise
+            outcome = _failed(Reason.TOOL_ERROR, error)
         if self._gate.leaving:
             return _failed(Reason.INVALID, ParkedSwallowed(where="the code ended instead"))
         return outcome
+
+    def _not_left(self) -> Outcome | BaseException:
+        """The code was left, and did not end."""
+        if isinstance(self._gate.leaving, Released):
+            return self._gate.leaving
+        return _failed(Reason.INVALID, ParkedSwallowed(where=f"it had not ended {LEAVING_SECONDS:g} s later"))
 
     async def _end_stragglers(self) -> None:
         """Tasks that the code started and left behind go with it."""
@@ -567,9 +585,10 @@ class Attempt:
                         signal=signal.n,
                     )
                 ]
+            case "child" | "answer" | "expire":
+                return [_ignored(signal, "it came too late to matter")]
             case _:
-                message = f"the signal {signal.kind} came too late to matter"
-                return [e.Warned(code="signal_ignored", message=message, signal=signal.n)]
+                return [_ignored(signal, "it is not known here; did a newer Retinue send it?")]
         return []
 
     # Time
@@ -646,6 +665,16 @@ class Attempt:
     def _leave(self) -> None:
         """The code is being left: it sees no more signals."""
         self._seen_by_code = self._signals_seen
+        self._let_end()
+
+    def _let_end(self) -> None:
+        """The code has no more to do than to tidy up. What takes longer than that may never end."""
+        if "leaving" not in self._timers:
+            self._set_timer("leaving", LEAVING_SECONDS, self._stop_leaving)
+
+    def _stop_leaving(self) -> None:
+        self._overdue = True
+        self._woken.set()
 
     def give_slot_back(self) -> None:
         """The attempt is over."""
@@ -656,6 +685,10 @@ class Attempt:
 
 def _failed(reason: Reason, error: BaseException) -> Outcome:
     return Outcome(status=Status.FAILED, reason=reason, error=failure_of(error))
+
+
+def _ignored(signal: SignalRow, why: str) -> e.Warned:
+    return e.Warned(code="signal_ignored", message=f"the signal {signal.kind} was ignored: {why}", signal=signal.n)
 
 
 def _timed_out(why: str) -> Outcome:

@@ -13,8 +13,9 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
+from weakref import WeakSet
 
 import msgspec
 
@@ -44,15 +45,18 @@ from retinue.errors import (
     RuleBroken,
     StepFailed,
     TicketRefused,
+    Unwind,
 )
 from retinue.ids import new_id
 from retinue.ports.clock import Clock
 from retinue.ports.files import Attachments, Files
 from retinue.ports.models import Takes
 from retinue.ports.store import Cancel, Reserve, RunRow, Store, Submit
+from retinue.ports.threads import Threads
 from retinue.ports.tools import Check
 
 AT_ONCE = 500
+SLOWED_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,9 +112,11 @@ class RunContext:
         hub: Hub,
         files: Files,
         attachments: Callable[[], Attachments],
+        threads: Threads,
         deadline: Callable[[], int | None],
         active_ms: Callable[[], int],
         on_ticket: Callable[[], None],
+        on_broken: Callable[[], None],
     ) -> None:
         assert state.queued
         self.run, self.state, self.input, self.client_tools = row, state, state.queued.input, state.queued.client_tools
@@ -120,9 +126,11 @@ class RunContext:
         self.active_ms, self.past = active_ms, past
         self._journal, self._submitter, self._on_ticket = journal, submitter, on_ticket
         self._store, self._codec, self._hub, self._deadline = store, codec, hub, deadline
+        self._threads, self._on_broken = threads, on_broken
         self._under_way: set[str] = set()
         self.held = False
         self.broken: RuleBroken | None = None
+        self._went_on: WeakSet[asyncio.Task[object]] = WeakSet()
 
     # Recording
 
@@ -301,11 +309,13 @@ class RunContext:
         token = _current_call.set(context)
         try:
             with time_limit(self.clock, timeout):
-                result = await _invoke(function, arguments, options)
+                result = await self._invoke(f"step {context.call_id}", function, arguments, options)
         except RuleBroken as error:
-            self.broken = error
+            self.breaks(error)
             raise
-        except (Exception, SystemExit) as error:  # code that calls sys.exit() must not take the worker along
+        except BaseException as error:  # code that calls sys.exit(), or the like, must not take the worker along
+            if _goes_on(error):
+                raise
             failure = failure_of(error)
             if isinstance(error, TimeoutError) and timeout is not None:
                 failure = Failure(kind=failure.kind, message=f"gave no result within {timeout} s")
@@ -313,6 +323,15 @@ class RunContext:
         finally:
             _current_call.reset(token)
         return _finished(context.call_id, result)
+
+    async def _invoke(
+        self, what: str, function: Callable[..., Any], arguments: tuple[Any, ...], options: Mapping[str, Any]
+    ) -> Any:
+        """Async functions here; others in a thread, so that they do not hold up the loop."""
+        if inspect.iscoroutinefunction(function):
+            return await function(*arguments, **options)
+        result = await self._threads.run(what, partial(function, *arguments, **options))
+        return await result if inspect.isawaitable(result) else result
 
     def key_of(self, call_id: str) -> str:
         """The same for every try of the same call of the same run."""
@@ -363,8 +382,7 @@ class RunContext:
         ticket = self.state.ticket_of_call.get(call_id) or self.past.ticket(call_id)
         if ticket is None:
             if schema and (wrong := wrong_schema(schema)):
-                self.broken = RuleBroken(problem=f"The schema of {call_id} is no JSON schema: {wrong}")
-                raise self.broken
+                raise self.breaks(RuleBroken(problem=f"The schema of {call_id} is no JSON schema: {wrong}"))
             async with self.entered(call_id):
                 await self.open_tickets(self.ticket(call_id, kind, title, schema=schema, expires_in=expires_in))
         return _answer(call_id, await self.decided(call_id))
@@ -418,8 +436,7 @@ class RunContext:
                 await self.start_children([(call_id, request)], background=background)
             child = self.state.children[call_id]
         elif child.target != request.target:
-            self.broken = ReplayMismatch(call_id=call_id, recorded=child.target, called=request.target)
-            raise self.broken
+            raise self.breaks(ReplayMismatch(call_id=call_id, recorded=child.target, called=request.target))
         return ChildHandle(child.run_id, call_id, self)
 
     def child_of(self, call_id: str) -> Child | None:
@@ -479,6 +496,7 @@ class RunContext:
 
     async def child_outcome(self, call_id: str) -> Outcome:
         """Wait for a child; give how it ended."""
+        await self.breathe()
         child = await self._child_end(call_id)
         return await self._journal.outlast(lambda _: read_outcome(self._store, self._codec, child.run_id))
 
@@ -512,14 +530,32 @@ class RunContext:
 
     # The rules of durable code
 
+    def breaks(self, error: RuleBroken) -> RuleBroken:
+        """A broken rule ends the run, also when the code catches the error."""
+        self.broken = self.broken or error
+        self._on_broken()
+        return error
+
     @contextlib.contextmanager
     def _rules(self) -> Iterator[None]:
-        """A broken rule ends the run, also when the code catches the error."""
         try:
             yield
         except RuleBroken as error:
-            self.broken = self.broken or error
+            self.breaks(error)
             raise
+
+    async def breathe(self) -> None:
+        """What code calls first. Nothing that it calls gives it anything any more once it has been left or has broken a
+        rule: code that catches that and tries again, for ever, must not hold up all other runs."""
+        if not (self.broken or self.gate.leaving or self._journal.error):
+            return
+        task = asyncio.current_task()
+        assert task
+        if task in self._went_on:
+            await self.clock.sleep(SLOWED_SECONDS)
+        else:
+            self._went_on.add(task)
+            await asyncio.sleep(0)
 
     @contextlib.asynccontextmanager
     async def entered(self, call_id: str) -> Any:
@@ -563,6 +599,14 @@ async def decide_interrupted(call_id: str, key: str, check: Check | None) -> e.T
     return _finished(call_id, done.result, checked=True) if done else None
 
 
+def _goes_on(error: BaseException) -> bool:
+    """Whether it is more than the error of one call: who calls is stopped."""
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        return task is None or task.cancelling() > 0  # else something was cancelled that the call waited for
+    return isinstance(error, Unwind | KeyboardInterrupt | GeneratorExit)
+
+
 def failure_of(error: BaseException) -> Failure:
     """What an error of somebody's code says, in words that can be stored."""
     while isinstance(error, BaseExceptionGroup):
@@ -598,11 +642,3 @@ def _answer(call_id: str, ticket: Ticket) -> object:
 def _short(value: object) -> str:
     text = msgspec.json.encode(value).decode()
     return text if len(text) <= 200 else f"{text[:200]}…"
-
-
-async def _invoke(function: Callable[..., Any], arguments: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
-    """Async functions here; others in a thread, so that they do not hold up the loop."""
-    if inspect.iscoroutinefunction(function):
-        return await function(*arguments, **options)
-    result = await asyncio.to_thread(function, *arguments, **options)
-    return await result if inspect.isawaitable(result) else result

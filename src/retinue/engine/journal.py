@@ -22,6 +22,7 @@ from retinue.engine.submit import store_large
 from retinue.errors import (
     DatabaseFull,
     DatabaseLocked,
+    DatabaseReadOnly,
     DatabaseUnavailable,
     Lost,
     RetinueError,
@@ -29,8 +30,8 @@ from retinue.errors import (
 from retinue.ports.clock import Clock
 from retinue.ports.store import Append, Appended, Draft, RunRow, Store, Submit
 
-# The database may come back; what a step did must not be forgotten because it was away.
-WAIT_OUT = (DatabaseFull, DatabaseLocked, DatabaseUnavailable)
+# The database may come back, or another server take its place; what a step did must not be forgotten meanwhile.
+WAIT_OUT = (DatabaseFull, DatabaseLocked, DatabaseReadOnly, DatabaseUnavailable)
 LONGEST_PAUSE = 2.0
 T = TypeVar("T")
 

@@ -98,6 +98,7 @@ class Submitter:
     def _build(
         self, request: Request, *, run_id: str, root_id: str, parent: RunRow | None = None, call_id: str | None = None
     ) -> Submit:
+        _check(request)
         target = Target.parse(request.target)
         runner = self._runners.of(target)
         described = runner.describe(target)
@@ -105,10 +106,8 @@ class Submitter:
         given = request.input if request.at_node else described.accept(request.input)
         durability = _durability(request, described, runner.capabilities.durability, runner.platform)
         max_minutes = request.max_minutes if request.max_minutes is not None else described.max_minutes
-        if max_minutes is not None and max_minutes <= 0:
-            raise BadInput(problem=f"max_minutes must be more than 0, not {max_minutes}.")
-        if request.max_cost_usd is not None and request.max_cost_usd <= 0:
-            raise BadInput(problem=f"max_cost_usd must be more than 0, not {request.max_cost_usd}.")
+        _check_limit("max_minutes", max_minutes)
+        _check_limit("max_cost_usd", request.max_cost_usd)
         pinned = _pin(described)
         queued = e.RunQueued(
             target=str(target),
@@ -171,6 +170,36 @@ def _check_node(request: Request, described: Description, runner: Describer) -> 
         if node not in described.nodes:
             near = did_you_mean(node, described.nodes)
             raise BadInput(problem=f"{request.target} has no node {node}. {near}")
+
+
+def _check(request: Request) -> None:
+    """What a column cannot hold, one database would refuse and the other one keep."""
+    _check_text("owner", request.owner)
+    if request.idempotency_key is not None:
+        _check_text("idempotency_key", request.idempotency_key)
+    _check_whole("priority", request.priority, 2**31)
+    for name, time in (("start_at", request.start_at), ("expires_at", request.expires_at)):
+        if time is not None:
+            _check_whole(f"{name}, in milliseconds since 1970,", time, 2**53)
+
+
+def _check_text(name: str, value: object) -> None:
+    try:
+        fits = isinstance(value, str) and b"\0" not in value.encode()
+    except UnicodeEncodeError:
+        fits = False
+    if not fits:
+        raise BadInput(problem=f"{name} must be text that can be stored, not {value!r}.")
+
+
+def _check_whole(name: str, value: object, most: int) -> None:
+    if type(value) is not int or abs(value) >= most:
+        raise BadInput(problem=f"{name} must be a whole number below {most}, not {value!r}.")
+
+
+def _check_limit(name: str, value: object) -> None:
+    if value is not None and not (isinstance(value, int | float) and 0 < value < float("inf")):
+        raise BadInput(problem=f"{name} must be more than 0, not {value!r}.")
 
 
 def _purse_limit(request: Request, described: Description, parent: RunRow | None) -> int | None:

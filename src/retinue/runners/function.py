@@ -88,6 +88,7 @@ class FunctionContext:
         is not: its `check` (given the idempotency key; gives `Done(result)`, or None when it did not happen)
         decides, and without one `OutcomeUnknown` is raised. Parallel steps of one name need `key`.
         """
+        await self._context.breathe()
         if effect not in set(Effect):
             raise self._broken(f"Step {name}: effect is read, idempotent or write, not {effect!r}.")
         with self._alone(name, key):
@@ -104,6 +105,7 @@ class FunctionContext:
 
     async def sleep(self, *, seconds: float = 0, minutes: float = 0, hours: float = 0, days: float = 0) -> None:
         """Wait for a time. The run is parked: it costs nothing meanwhile, and a restart does not matter."""
+        await self._context.breathe()
         total = seconds + 60 * minutes + 3600 * hours + 86400 * days
         if total < 0:
             raise self._broken(f"ctx.sleep cannot wait for {total} seconds.")
@@ -119,6 +121,7 @@ class FunctionContext:
         expires_in: float | None = None,
     ) -> Any:
         """Ask a person: open an `input` ticket, park, give the answer. Refused or expired, it raises TicketRefused."""
+        await self._context.breathe()
         return await self._context.ask(
             self._call_id(name, key), title=title or name, schema=schema, expires_in=expires_in
         )
@@ -127,6 +130,7 @@ class FunctionContext:
         self, target: str | Callable[..., Any], input: Any = None, *, key: str | None = None, priority: int = 0
     ) -> Any:
         """Run something else as a child and give its output; ChildFailed when it does not complete."""
+        await self._context.breathe()
         request = Request(target=target_of(target), input=input, priority=priority)
         return await self._context.child(self._call_id(f"child:{request.target}", key), request)
 
@@ -134,6 +138,7 @@ class FunctionContext:
         self, target: str | Callable[..., Any], input: Any = None, *, key: str | None = None, priority: int = 0
     ) -> ChildHandle:
         """Start a child that runs beside this function. The run ends only when its children have ended."""
+        await self._context.breathe()
         request = Request(target=target_of(target), input=input, priority=priority)
         return await self._context.start_child(self._call_id(f"child:{request.target}", key), request, background=True)
 
@@ -162,8 +167,7 @@ class FunctionContext:
             self._under_way.discard(name)
 
     def _broken(self, problem: str) -> RuleBroken:
-        self._context.broken = RuleBroken(problem=problem)
-        return self._context.broken
+        return self._context.breaks(RuleBroken(problem=problem))
 
 
 class FunctionRunner:

@@ -145,6 +145,8 @@ class PostgresDialect:
             connection.rollback()
 
     def read(self, connection: Connection, sql: str, params: Sequence[object]) -> list[Row]:
+        if any(isinstance(value, str) and "\0" in value for value in params):
+            return []  # no text here can hold that, so nothing is found
         return _execute(connection, _sql(sql), params)
 
     def tables(self, connection: Connection) -> set[str]:

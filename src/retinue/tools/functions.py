@@ -16,11 +16,12 @@ from retinue.core.tool import PROJECT
 from retinue.errors import BadDefinition
 from retinue.ports.code import digest_of
 from retinue.ports.models import ToolSpec
+from retinue.ports.threads import Threads, ended_itself
 from retinue.ports.tools import Check, ToolContext
 from retinue.tools.docstring import read_docstring
 from retinue.tools.results import result_of
 from retinue.tools.signature import Signature
-from retinue.tools.threads import ThreadContext, Threads, ended_itself
+from retinue.tools.threads import ThreadContext
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -102,7 +103,7 @@ class FunctionTool(Generic[P, R]):
         inside = ThreadContext(context)
         threads = self._threads or Threads()
         try:
-            result = await threads.run(self.name, partial(function, **given, **self._context(inside)))
+            result = await threads.run(f"tool {self.name}", partial(function, **given, **self._context(inside)))
         finally:
             inside.over = True
         return await result if inspect.isawaitable(result) else result

@@ -15,12 +15,12 @@ from retinue.core.tool import ALL, BUILT_IN, FINISH, OF_SERVER, Listed, ToolEntr
 from retinue.files.config import FilesConfig
 from retinue.ports.definitions import Definitions
 from retinue.ports.store import RunRow
+from retinue.ports.threads import Threads
 from retinue.ports.tools import Tool, Toolbox
 from retinue.tools.builtin.catalog import NAMES, implied, tools_of
 from retinue.tools.builtin.context import brief
 from retinue.tools.builtin.workspace import Workspaces
 from retinue.tools.functions import FunctionTool
-from retinue.tools.threads import Threads
 
 NEEDS_NOTHING = ("date",)
 """Of `context`, what the run itself knows."""
