@@ -76,6 +76,7 @@ class Service:
         first = (await self._store.events(row.id, 0, 1))[0]
         queued = (await self._services.codec.used(first)).data
         assert isinstance(queued, RunQueued)
+        as_before = queued.continues and seq == 0  # nothing of this run, but what it was to go on from
         request = Request(
             target=row.target,
             input=queued.input,
@@ -83,8 +84,10 @@ class Service:
             priority=row.priority,
             max_minutes=queued.max_minutes,
             max_cost_usd=None if row.purse_limit is None else row.purse_limit / MICROS,
-            source_run_id=row.id,
-            source_seq=seq,
+            source_run_id=queued.source_run_id if as_before else row.id,
+            source_seq=queued.source_seq if as_before else seq,
+            continues=as_before,
+            client_tools=queued.client_tools,
             at_node=queued.at_node,
             again_at=node,
             idempotency_key=idempotency_key,
