@@ -166,10 +166,16 @@ class Calls:
                 return
             assert isinstance(checked.value, Mapping)
             one = replace(one, arguments=checked.value)
+        await self._answered(one.call.call_id)
         while asks := await self._call(one):
-            if asks.ticket.call_id not in self._ctx.state.ticket_of_call:
-                await self._ctx.open_tickets(asks.ticket)
-            await self._ctx.decided(asks.ticket.call_id)
+            await self._ctx.open_tickets(asks.ticket)
+            await self._answered(one.call.call_id)
+
+    async def _answered(self, call_id: str) -> None:
+        """Wait for the answer to what a call has asked: until then, calling it again would only make it ask again."""
+        for ticket in list(self._ctx.state.open_tickets.values()):
+            if asker_of(ticket.call_id) == call_id:
+                await self._ctx.decided(ticket.call_id)
 
     def _settled(self, one: Ready, ticket: Ticket) -> Verdict:
         decision, value = ticket.decision or EXPIRED, ticket.value
