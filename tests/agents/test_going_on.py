@@ -375,3 +375,20 @@ async def test_a_retry_of_a_continuation_knows_what_it_continued(clock: SetClock
         texts = [text_of(message.parts) for message in actor.requests[-1].messages if message.role == "user"]
         assert texts == ["First.", "Second."]
         assert ("did it" in str(actor.requests[-1].messages)) is not fresh
+
+
+# Parked
+
+
+async def test_a_run_that_is_woken_while_a_tool_asks_goes_on_waiting_for_the_answer(clock: SetClock) -> None:
+    actor = Actor(call("confirm", what="it"), finish())
+    async with app_of(clock, actor, tools=[confirm]) as app:
+        run = await app.submit("agent:guide", "Do it.")
+        await drain(app)
+        await run.steer("Be quick.")
+        await drain(app)
+        assert (await run.row()).status is Status.WAITING
+        (ticket,) = await app.tickets()
+        await app.answer(ticket.id, "yes")
+        assert (await ended(app, run)).output == "done"
+        assert outside.done == ["it: yes"]
