@@ -44,6 +44,7 @@ from retinue.errors import (
 from retinue.ports.clock import Clock, Timer
 from retinue.ports.files import Attachments, Files
 from retinue.ports.store import Append, Claimed, LetGo, SignalRow, Store
+from retinue.ports.tools import Workspaces
 
 log = logging.getLogger("retinue")
 
@@ -64,6 +65,7 @@ class Services:
     submitter: Submitter
     files: Files
     attachments: Callable[[], Attachments]
+    workspaces: Workspaces
 
 
 @dataclass(frozen=True, slots=True)

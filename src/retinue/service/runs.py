@@ -20,6 +20,7 @@ from retinue.engine.attempt import Services
 from retinue.engine.explain import Explanation, Journal, WorkerView, explain, read_journal, views_of_workers
 from retinue.engine.follow import Followed, Follower
 from retinue.engine.past import outcome_of, read_outcome
+from retinue.engine.purge import clear
 from retinue.engine.submit import Request, store_large
 from retinue.engine.worker import Worker
 from retinue.errors import BadInput, NotSupported, TicketEnded, UnknownRun, UnknownTicket
@@ -208,7 +209,7 @@ class Service:
         for start in range(0, len(roots), TREES_AT_ONCE):
             batch = tuple(roots[start : start + TREES_AT_ONCE])
             pruned = await self._store.prune(Prune(root_ids=batch, before=before))
-            await self._services.codec.forget(pruned.files)
+            await clear(self._services.codec, self._services.workspaces, pruned)
             yield pruned
 
     # Talking to a run
