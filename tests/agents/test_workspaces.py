@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from tests.agents.acting import Actor, acting, finish, told
 from tests.outside import ended
 
 ALLOW = {"tool": "*", "action": "allow"}
-KEYS = {"tools": ["read", "write", "list"], "policy": [ALLOW]}
+KEYS: dict[str, Any] = {"tools": ["read", "write", "list"], "policy": [ALLOW]}
 DAY = 86_400
 WRITES = call("write", path="notes.txt", content="tea")
 NO = Reply(error=ValueError("no"))
