@@ -205,6 +205,23 @@ async def test_a_call_that_a_retry_decides_again_keeps_its_key(clock: SetClock, 
         assert [started.key for started in await data_of(again, e.ToolStarted)][:1] == outside.done[:1]
 
 
+async def test_a_call_that_was_lost_twice_is_asked_about_once_in_each_retry(clock: SetClock) -> None:
+    actor = Actor(call("hang", what="it"), finish())
+    async with app_of(clock, actor, on_unknown="ask") as app:
+        run = await app.submit("agent:guide", "Do it.")
+        for _ in range(2):
+            await outside.at_door.wait()
+            outside.at_door.clear()
+            await run.cancel()
+            await ended(app, run)
+            run = await run.retry()
+            await drain(app)
+            (ticket,) = await app.tickets()
+            await (app.approve if len(outside.done) == 1 else app.deny)(ticket.id)
+        assert (await ended(app, run)).output == "done"
+        assert outside.done == ["hung it", "hung it"]
+
+
 # What people decided
 
 ASKED = [{"tool": "do", "action": "ask"}]

@@ -11,6 +11,7 @@ import pytest
 from retinue import Retinue, Run
 from retinue.core import events as e
 from retinue.core.outcome import Reason, Status
+from retinue.errors import BadInput
 from retinue.testing import SetClock, call, drain
 from tests.agents.acting import Actor, finish, told
 from tests.agents.interrupting import interrupted, keys_of
@@ -73,6 +74,18 @@ async def test_L43_ask_lets_a_person_decide(file_url: str, clock: SetClock, deci
         assert (len(outside.done), len({*outside.done})) == (times, 1)
         (result,) = told(actor.requests[-1])
         assert ("A person says: I have looked." in str(result)) is (decision == "deny")
+
+
+async def test_L43_a_person_may_have_it_called_again_in_another_way(file_url: str, clock: SetClock) -> None:
+    actor = Actor(call("pay", euros=7), finish())
+    async with revived(file_url, clock, actor, on_unknown="ask") as (app, run):
+        (ticket,) = await app.tickets()
+        with pytest.raises(BadInput, match="fit its schema"):
+            await app.approve(ticket.id, arguments={"euros": "many"})
+        await app.approve(ticket.id, arguments={"euros": 3})
+        await ended(app, run)
+        first, again, _ = await data_of(run, e.ToolStarted)
+        assert (first.arguments, again.arguments) == ({"euros": 7}, {"euros": 3})
 
 
 async def test_L43_ask_asks_again_after_another_crash(file_url: str, clock: SetClock) -> None:

@@ -158,7 +158,10 @@ async def decides(app: Retinue, run: Run) -> bool:
     """Approves with other arguments, answers questions, says what a client's tool gave."""
     tickets = await run.tickets()
     for ticket in tickets:
-        if ticket.kind == Waits.APPROVAL:
+        if "?lost" in ticket.call_id:  # whoever is asked has looked
+            happened = world.times("it") > 0
+            await (app.deny(ticket.id) if happened else app.approve(ticket.id))
+        elif ticket.kind == Waits.APPROVAL:
             await app.approve(ticket.id, arguments={"what": "half of it"})
         else:
             await app.answer(ticket.id, "yes")
