@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from retinue import Done, Retinue, Run, ToolContext, tool
+from retinue import Done, FunctionContext, Retinue, Run, ToolContext, tool
 from retinue.core import events as e
 from retinue.core.messages import Message, ToolCall, ToolResult, text_of
 from retinue.core.outcome import Reason, Status, Usage
@@ -338,6 +338,26 @@ async def test_L50_a_fork_has_a_budget_of_its_own(clock: SetClock) -> None:
         outcome = await ended(app, fork)
         assert outcome.usage.cost_usd == pytest.approx(0.3)
         assert (await fork.row()).purse_limit == (await run.row()).purse_limit
+
+
+async def family(ctx: FunctionContext, input: object) -> list[object]:
+    """Asks an agent twice."""
+    return [await ctx.child("agent:guide", f"{n}?") for n in (1, 2)]
+
+
+async def test_L50_children_that_had_finished_are_reused_and_others_are_started_once(clock: SetClock) -> None:
+    actor = Actor(finish("one"), call("hang", what="two"), call("hang", what="two"), finish("two"))
+    async with app_of(clock, actor) as app:
+        run = await app.submit(family)
+        await outside.at_door.wait()
+        fork = await run.fork((await run.row()).last_seq)
+        outside.door.set()
+        assert (await ended(app, fork)).output == ["one", "two"]
+        (started,) = await data_of(fork, e.ChildStarted)
+        first, second = await data_of(run, e.ChildStarted)
+        assert (started.call_id, started.run_id not in (first.run_id, second.run_id)) == (second.call_id, True)
+        assert len(await app.service.tree(run.id)) == 3
+        assert len(await app.service.tree(fork.id)) == 2
 
 
 # Continue
