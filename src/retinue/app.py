@@ -199,6 +199,7 @@ class Retinue:
                 Submitter(known, codec),
                 files,
                 lambda: RunAttachments(files, settings.files),
+                workspaces,
             )
             a_worker = Worker(services, concurrency=concurrency, owner_limit=owner_limit, lease=lease)
             closing.push_async_callback(a_worker.let_go)

@@ -53,7 +53,7 @@ async def test_it_says_how_many_events_went(store: SqlStore, clock: SetClock) ->
     run = await ended(store)
     clock.advance(DAY)
     events = len(await store.events(run.id))
-    assert await prune(store, clock) == Pruned(trees=1, runs=1, events=events)
+    assert await prune(store, clock) == Pruned(trees=1, runs=1, events=events, roots=(run.id,))
 
 
 async def test_what_ended_later_stays(store: SqlStore, clock: SetClock) -> None:

@@ -19,10 +19,9 @@ PEOPLE = (Waits.APPROVAL, Waits.INPUT, Waits.CLIENT_TOOL, Waits.AUTH)
 usages = st.builds(Usage, calls=st.just(1), input_tokens=st.integers(0, 9), cost_usd=st.sampled_from([0.0, 0.25]))
 notes = st.sampled_from(
     [
-        e.ModelRouted(model="test", why="cheap"),
+        e.ModelRouted(model="test", why="cheap", usage=Usage(calls=1, input_tokens=3)),
         e.LimitReached(reason=Reason.BUDGET, limit="max_tokens"),
         e.RecoveryFinished(ok=True),
-        e.HistoryCompacted(summary="so far"),
         e.BudgetSettled(reserved_usd=0.5, spent_usd=0.25),
         e.NodeSkipped(node="review", why="not needed"),
         e.RemoteAccepted(task_id="task-1"),
@@ -59,6 +58,9 @@ class Draft:
     try_: int = 0
     turn_open: bool = False
     broken_off: bool = False
+    messages: int = 0
+    """In the transcript. What calls gave and people said comes to it with the next turn."""
+    said_since: set[str] = field(default_factory=set)
     asked: list[str] = field(default_factory=list)
     owed: set[str] = field(default_factory=set)
     open_calls: dict[str, Open] = field(default_factory=dict)
@@ -110,11 +112,12 @@ class Draft:
             self.retry_turn: self.turn_open,
             self.close_ticket: bool(self.open_tickets),
             self.open_ticket: True,
-            self.ask: any(call.attempt == self.attempt and not call.asks for call in self.open_calls.values()),
+            self.ask: any(not call.asks for call in self.open_calls.values()),
             self.end_child: bool(self.open_children),
             self.start_child: True,
             self.note: True,
-            self.recover: not self.recovering and not self.turn_open,
+            self.recover: not self.recovering and (not self.turn_open or self.broken_off),
+            self.compact: True,
             self.steer: True,
             self.warn: True,
             self.park: (not self.turn_open or self.broken_off) and not self.writes_open,
@@ -126,7 +129,9 @@ class Draft:
 
     def queue(self, draw: st.DrawFn) -> e.EventData:
         self.phase = "queued"
-        return e.RunQueued(target="function:shop:refund", input=draw(st.none() | texts | json_values))
+        given = draw(st.none() | texts | json_values)
+        self.messages = int(given is not None)
+        return e.RunQueued(target="function:shop:refund", input=given)
 
     def claim(self, draw: st.DrawFn) -> None:
         """A claim may die before it says anything, so attempts can leave out numbers."""
@@ -172,10 +177,21 @@ class Draft:
         return draw(notes)
 
     def recover(self, draw: st.DrawFn) -> e.EventData:
-        self.recovering = True
+        self.recovering, self.turn_open = True, False
         return e.RecoveryStarted(reason=Reason.BUDGET)
 
+    def compact(self, draw: st.DrawFn) -> e.EventData:
+        """Of the messages that there are, some are replaced; or it failed."""
+        usage, before = draw(usages), draw(st.integers(1, 9))
+        if draw(st.booleans()):
+            return e.HistoryCompacted(ok=False, problem="no summary", tokens_before=before, usage=usage)
+        moved = tuple(draw(st.lists(st.sampled_from(sorted({"none", *self.ended_calls})), max_size=2)))
+        upto = draw(st.integers(0, self.messages))
+        summary = "so far" if upto else ""
+        return e.HistoryCompacted(upto=upto, summary=summary, moved=moved, tokens_after=before, usage=usage)
+
     def steer(self, draw: st.DrawFn) -> e.EventData:
+        self.said_since.add("user")
         return e.SteerReceived(text=draw(texts), by="user:1", signal=self.hear(draw))
 
     def warn(self, draw: st.DrawFn) -> e.EventData:
@@ -185,7 +201,13 @@ class Draft:
 
     def start_turn(self, draw: st.DrawFn) -> e.EventData:
         self.turn, self.try_, self.turn_open, self.broken_off = self.turn + 1, 1, True, False
-        return e.TurnStarted(turn=self.turn, model="test")
+        notes = tuple(draw(st.lists(texts, max_size=1)))
+        self.messages += len({*self.said_since, *("user" for _ in notes)})
+        self.asked, self.said_since = [], set()
+        names = draw(st.none() | st.just(("look",)))
+        return e.TurnStarted(
+            turn=self.turn, model="test", notes=notes, tools=names, characters=draw(st.integers(0, 99))
+        )
 
     def break_turn(self, draw: st.DrawFn) -> e.EventData:
         self.try_, self.broken_off = self.try_ + 1, True
@@ -197,6 +219,7 @@ class Draft:
 
     def end_turn(self, draw: st.DrawFn) -> e.EventData:
         self.turn_open = False
+        self.messages += 1
         self.asked = [f"ask-{self.turn}-{n}" for n in range(draw(st.integers(0, 2)))]
         self.owed = set(self.asked)
         calls = tuple(ToolCall(call_id=call_id, tool="look", arguments={}) for call_id in self.asked)
@@ -229,7 +252,7 @@ class Draft:
         call_id = draw(st.sampled_from(list(self.open_calls)))
         call = self.open_calls.pop(call_id)
         self.ended_calls[call_id] = True
-        self.owed.discard(call_id)
+        self.give(call_id)
         if draw(st.booleans()):
             return e.ToolFinished(call_id=call_id, ok=True, result=draw(json_values))
         unknown = call.effect is Effect.WRITE and draw(st.booleans())
@@ -244,8 +267,14 @@ class Draft:
 
     def refuse(self, call_id: str) -> e.EventData:
         self.ended_calls[call_id] = False
-        self.owed.discard(call_id)
+        self.give(call_id)
         return e.ToolRefused(call_id=call_id, tool="look", why="not allowed")
+
+    def give(self, call_id: str) -> None:
+        """The model hears of what it has asked for."""
+        if call_id in self.owed:
+            self.owed.remove(call_id)
+            self.said_since.add("tool")
 
     # people and children
 
@@ -255,8 +284,8 @@ class Draft:
         return e.TicketOpened(ticket_id=ticket_id, kind=draw(st.sampled_from(PEOPLE)), call_id=f"for-{ticket_id}")
 
     def ask(self, draw: st.DrawFn) -> e.EventData:
-        """A call asks a person before it does anything."""
-        asking = [id for id, call in self.open_calls.items() if call.attempt == self.attempt and not call.asks]
+        """A call asks a person before it does anything; or one is asked about a call that was interrupted."""
+        asking = [id for id, call in self.open_calls.items() if not call.asks]
         call_id = draw(st.sampled_from(asking))
         self.open_calls[call_id] = replace(self.open_calls[call_id], asks=True)
         ticket_id = f"tkt_{len(self.open_tickets) + len(self.closed_tickets)}"

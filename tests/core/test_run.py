@@ -69,6 +69,7 @@ def test_a_legal_journal_folds_into_what_its_writer_knows(drafts: list[Draft]) -
             call_id: (call.effect, call.tries, call.attempt) for call_id, call in draft.open_calls.items()
         }
         assert {call_id for call_id, call in state.calls.items() if call.finished} == set(draft.ended_calls)
+        assert len(state.transcript) == draft.messages
         assert state.terminal == (draft.phase == "over")
 
 
@@ -99,7 +100,7 @@ def test_folding_event_by_event_or_after_storing_gives_the_same_state(drafts: li
 def test_usage_is_the_sum_of_what_the_turns_used(drafts: list[Draft]) -> None:
     used = Usage()
     for event in drafts[-1].events:
-        if isinstance(event.data, e.TurnInterrupted | e.ModelResponded):
+        if isinstance(event.data, e.TurnInterrupted | e.ModelResponded | e.ModelRouted | e.HistoryCompacted):
             used += event.data.usage
     assert fold(RUN_ID, drafts[-1].events).usage == used
 
@@ -123,7 +124,7 @@ def transcript(events: tuple[e.Event, ...]) -> list[tuple[str, list[str]]]:
                 said[-1][1].sort(key=asked.index)
             case e.SteerReceived():
                 hints += 1
-            case e.TurnStarted() if hints:
+            case e.TurnStarted(notes=notes) if hints or notes:
                 said.append(("user", []))
                 hints = 0
     return said

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from retinue import Done, Retinue, Run, ToolContext, tool
 from retinue.core.messages import Message, ToolResult
 from retinue.core.outcome import Status, Usage, Waits
+from retinue.core.routing import RoutingConfig
 from retinue.core.thread import characters
+from retinue.engine.submit import Request
 from retinue.ports.models import ModelRequest, Takes
+from retinue.settings import Settings
 from retinue.testing import Reply, Scenario, ScriptedModel, call
-from retinue.testing.crash import nobody, nothing
 from tests.agents.acting import Line, finish, guide, reply_of
-
-People = Callable[[Retinue, Run], Awaitable[bool]]
-Then = Callable[[Retinue, Run], Awaitable[Run | None]]
 
 
 class World:
@@ -88,9 +88,9 @@ class Player(ScriptedModel):
 
     def __init__(self, *lines: Line, takes: Takes | None = None) -> None:
         self._lines = lines
-        super().__init__(self._say, takes=takes)
+        super().__init__(self.reply, takes=takes)
 
-    def _say(self, request: ModelRequest) -> Reply:
+    def reply(self, request: ModelRequest) -> Reply:
         said = sum(message.role == "model" for message in request.messages)
         return reply_of(self._lines[min(said, len(self._lines) - 1)])
 
@@ -98,24 +98,70 @@ class Player(ScriptedModel):
 TOOLS = (write, look, put, checked, confirmed)
 
 
-def played(*lines: Line, people: People = nobody, then: Then = nothing, **keys: Any) -> Scenario:
+def played(*lines: Line, **keys: Any) -> Scenario:
     """The agent `guide`, whose model says these lines; `keys` are its own."""
     return Scenario(
         target="agent:guide",
         input="Do it.",
-        people=people,
-        then=then,
+        people=decides,
         begin=world.reset,
         models={"m": Player(*lines)},
         agents=[guide(**{"tools": TOOLS, **keys})],
     )
 
 
+def routed(*lines: Line) -> Scenario:
+    """One model chooses which other one says these lines."""
+    chooser = ScriptedModel(lambda request: Reply(data={"model": "m", "why": "it is cheap"}))
+    scenario = played(*lines, model="auto")
+    routing = RoutingConfig(model="chooser", choices={"m": "for all", "chooser": "for nothing"})
+    return replace(scenario, models={**(scenario.models or {}), "chooser": chooser}, settings=Settings(routing=routing))
+
+
+def with_client_tool(*lines: Line) -> Scenario:
+    """Whoever asks has a tool `locate`."""
+
+    async def submit(app: Retinue) -> Run:
+        theirs: tuple[dict[str, object], ...] = ({"name": "locate", "description": "Where it is."},)
+        request = Request(target="agent:guide", input="Do it.", client_tools=theirs, idempotency_key="scenario")
+        return app.get(await app.service.submit(request))
+
+    return replace(played(*lines), submit=submit)
+
+
+def mended(*lines: Line) -> Scenario:
+    """The model fails after these lines until the world is mended; then the run is retried and ends."""
+    player = Player(*lines, finish())
+
+    def say(request: ModelRequest) -> Reply:
+        reply = player.reply(request)
+        done = any(call.tool == "complete_task" for call in reply.calls)
+        return Reply(error=ValueError("not yet")) if done and not world.mended else reply
+
+    return replace(played(), models={"m": ScriptedModel(say)}, then=retries)
+
+
+def forked(*lines: Line) -> Scenario:
+    """When the run has ended, it is forked after its first result."""
+
+    async def fork(app: Retinue, run: Run) -> Run | None:
+        if (await run.row()).source_run_id:
+            return None
+        events = await app.service.events(run.id)
+        first = next(event.seq for event in events if event.type == "tool.finished")
+        return await run.fork(first, idempotency_key="fork")
+
+    return replace(played(*lines), then=fork)
+
+
 async def decides(app: Retinue, run: Run) -> bool:
     """Approves with other arguments, answers questions, says what a client's tool gave."""
     tickets = await run.tickets()
     for ticket in tickets:
-        if ticket.kind == Waits.APPROVAL:
+        if "?lost" in ticket.call_id:  # whoever is asked has looked
+            happened = world.times("it") > 0
+            await (app.deny(ticket.id) if happened else app.approve(ticket.id))
+        elif ticket.kind == Waits.APPROVAL:
             await app.approve(ticket.id, arguments={"what": "half of it"})
         else:
             await app.answer(ticket.id, "yes")

@@ -45,6 +45,7 @@ from retinue.ports.clock import Clock, Timer
 from retinue.ports.files import Attachments, Files
 from retinue.ports.store import Append, Claimed, LetGo, SignalRow, Store
 from retinue.ports.threads import Threads
+from retinue.ports.tools import Workspaces
 
 log = logging.getLogger("retinue")
 
@@ -66,6 +67,7 @@ class Services:
     submitter: Submitter
     files: Files
     attachments: Callable[[], Attachments]
+    workspaces: Workspaces
     threads: Threads = field(default_factory=Threads)
 
 

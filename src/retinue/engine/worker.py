@@ -256,7 +256,7 @@ class Worker:
         for thread_id in await store.dropped():
             for run_id in await store.idle_in(thread_id):  # told to stop; nobody may be able to load them
                 await self.end(run_id)
-            await purge(store, self._services.codec, thread_id)
+            await purge(store, self._services.codec, self._services.workspaces, thread_id)
         await sweep(store, self._services.codec)
         for worker in await store.workers():
             if worker.lease_until and worker.id != self.id and is_dead(worker, self.row):

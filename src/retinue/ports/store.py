@@ -459,12 +459,13 @@ class Prune:
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """What was deleted; `files` are those that nothing refers to any more."""
+    """What was deleted; `files` are those that nothing refers to any more, `roots` the trees that are gone."""
 
     trees: int = 0
     runs: int = 0
     events: int = 0
     files: tuple[str, ...] = ()
+    roots: tuple[str, ...] = ()
 
 
 Write = (

@@ -117,6 +117,13 @@ class Toolbox:
     problems: Sequence[str] = ()
 
 
+class Workspaces(Protocol):
+    """The folders that trees of runs work in."""
+
+    async def forget(self, root_run_id: str) -> None:
+        """Delete what a tree left. Of one that left nothing, nothing is deleted."""
+
+
 class Tools(Protocol):
     """Where runs get their tools from."""
 

@@ -20,6 +20,7 @@ from retinue.engine.attempt import Services
 from retinue.engine.explain import Explanation, Journal, WorkerView, explain, read_journal, views_of_workers
 from retinue.engine.follow import Followed, Follower
 from retinue.engine.past import outcome_of, read_outcome
+from retinue.engine.purge import clear
 from retinue.engine.submit import Request, store_large
 from retinue.engine.worker import Worker
 from retinue.errors import BadInput, NotSupported, TicketEnded, UnknownRun, UnknownTicket
@@ -76,6 +77,7 @@ class Service:
         first = (await self._store.events(row.id, 0, 1))[0]
         queued = (await self._services.codec.used(first)).data
         assert isinstance(queued, RunQueued)
+        as_before = queued.continues and seq == 0  # nothing of this run, but what it was to go on from
         request = Request(
             target=row.target,
             input=queued.input,
@@ -83,8 +85,10 @@ class Service:
             priority=row.priority,
             max_minutes=queued.max_minutes,
             max_cost_usd=None if row.purse_limit is None else row.purse_limit / MICROS,
-            source_run_id=row.id,
-            source_seq=seq,
+            source_run_id=queued.source_run_id if as_before else row.id,
+            source_seq=queued.source_seq if as_before else seq,
+            continues=as_before,
+            client_tools=queued.client_tools,
             at_node=queued.at_node,
             again_at=node,
             idempotency_key=idempotency_key,
@@ -205,7 +209,7 @@ class Service:
         for start in range(0, len(roots), TREES_AT_ONCE):
             batch = tuple(roots[start : start + TREES_AT_ONCE])
             pruned = await self._store.prune(Prune(root_ids=batch, before=before))
-            await self._services.codec.forget(pruned.files)
+            await clear(self._services.codec, self._services.workspaces, pruned)
             yield pruned
 
     # Talking to a run

@@ -354,7 +354,7 @@ class Threads:
         await self._end(await self._store.drop(Drop(thread_id=thread_id)))
         with suppress(TimeoutError):
             async with asyncio.timeout(patience):
-                while not await purge(self._store, self._codec, thread_id):
+                while not await purge(self._store, self._codec, self._services.workspaces, thread_id):
                     await asyncio.sleep(LOOK_FOR_END)
                 return True
         return False

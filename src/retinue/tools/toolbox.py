@@ -101,8 +101,9 @@ class AgentTools:
         if FINISH in chosen.names:
             problems.append(f"a tool cannot be called {FINISH}: that name is taken. It is left out.")
         names = [name for name in chosen.names if name != FINISH]
-        workspace = self._workspaces.of(run.root_id, run.source_run_id if run.id == run.root_id else None)
+        workspace = self._workspaces.of(run.root_id, _source(run))
         if any(name not in known for name in names):
+            await workspace.begin()
             built_in = tools_of(workspace, self._project.skills, self._project.files)
             known = {**{tool.name: tool for tool in built_in}, **known}
         briefing = ""
@@ -130,3 +131,8 @@ class AgentTools:
             own: Any = tool
             self._own[tool] = own.within(self._threads) if isinstance(tool, FunctionTool) else own
         return self._own[tool]
+
+
+def _source(run: RunRow) -> str | None:
+    """The run whose workspace a tree goes on with."""
+    return run.source_run_id if run.id == run.root_id and run.source_seq != 0 else None

@@ -35,7 +35,7 @@ class Calls:
     def __init__(self, ctx: RunContext, agent: AgentDefinition, kit: Kit, policy: Policy, alarm: Alarm) -> None:
         self._ctx, self._agent, self._kit, self._alarm = ctx, agent, kit, alarm
         self._policy = _remembering(ctx, kit, policy)
-        self._interrupted = Interrupted(ctx, agent)
+        self._interrupted = Interrupted(ctx, agent, self._allowed_again)
 
     async def perform(self, calls: Sequence[ToolCall], offered: Sequence[str]) -> None:
         """Give each call its one result, unless the run cannot go on. What completes the task comes last."""
@@ -60,7 +60,7 @@ class Calls:
     def _refuse(self, call: ToolCall, why: str) -> None:
         """It is not called; or not again, when it was under way and cannot be called any more."""
         if begun := self._ctx.state.open_calls.get(call.call_id):
-            unknown = begun.effect is Effect.WRITE and not begun.asks
+            unknown = self._interrupted.is_unknown(begun)
             error = Failure(kind="refused", message=f"{why} {notes.unknown(begun.tool)}" if unknown else why)
             self._ctx.note(e.ToolFinished(call_id=call.call_id, ok=False, error=error, unknown=unknown))
             return
@@ -156,26 +156,40 @@ class Calls:
                 self._answered_by_client(one, ticket)
                 return
             verdict = self._settled(one, ticket)
-            if not verdict.allowed:
-                self._refuse(one.call, notes.refused(f"{verdict.why[:1].upper()}{verdict.why[1:]}."))
+            self._policy = self._policy.remembering(*verdict.remembered)
+            allowed = self._allowed(one, verdict)
+            if allowed is None:
                 return
-            edited = msgspec.structs.replace(one.call, arguments=verdict.arguments)
-            checked = self._kit.arguments_of(edited)
-            if isinstance(checked, str):
-                self._refuse(one.call, f"A person changed the arguments, and they do not fit. {checked}")
-                return
-            assert isinstance(checked.value, Mapping)
-            one = replace(one, arguments=checked.value)
+            one = allowed
+        await self._answered(one.call.call_id)
         while asks := await self._call(one):
-            if asks.ticket.call_id not in self._ctx.state.ticket_of_call:
-                await self._ctx.open_tickets(asks.ticket)
-            await self._ctx.decided(asks.ticket.call_id)
+            await self._ctx.open_tickets(asks.ticket)
+            await self._answered(one.call.call_id)
+
+    async def _answered(self, call_id: str) -> None:
+        """Wait for the answer to what a call has asked: until then, calling it again would only make it ask again."""
+        for ticket in list(self._ctx.state.open_tickets.values()):
+            if asker_of(ticket.call_id) == call_id:
+                await self._ctx.decided(ticket.call_id)
 
     def _settled(self, one: Ready, ticket: Ticket) -> Verdict:
         decision, value = ticket.decision or EXPIRED, ticket.value
-        verdict = settle(self._policy, one.tool, dict(one.arguments), decision, value, ticket.message)
-        self._policy = self._policy.remembering(*verdict.remembered)
-        return verdict
+        return settle(self._policy, one.tool, dict(one.arguments), decision, value, ticket.message)
+
+    def _allowed(self, one: Ready, verdict: Verdict) -> Ready | None:
+        """The call as people want it, or None when they do not; then it has its result."""
+        if not verdict.allowed:
+            self._refuse(one.call, notes.refused(f"{verdict.why[:1].upper()}{verdict.why[1:]}."))
+            return None
+        checked = self._kit.arguments_of(msgspec.structs.replace(one.call, arguments=verdict.arguments))
+        if isinstance(checked, str):
+            self._refuse(one.call, f"A person changed the arguments, and they do not fit. {checked}")
+            return None
+        assert isinstance(checked.value, Mapping)
+        return replace(one, arguments=checked.value)
+
+    def _allowed_again(self, one: Ready, ticket: Ticket) -> Ready | None:
+        return self._allowed(one, self._settled(one, ticket))
 
     def _answered_by_client(self, one: Ready, ticket: Ticket) -> None:
         ctx, call_id = self._ctx, one.call.call_id
@@ -189,8 +203,11 @@ class Calls:
     async def _call(self, one: Ready) -> Asks | None:
         ctx, call_id = self._ctx, one.call.call_id
         known = ctx.state.calls.get(call_id) or ctx.past.call(call_id)
-        if known and not await self._interrupted.may_call_again(one, known):
-            return None
+        if known:
+            again = await self._interrupted.again(one, known)
+            if again is None:
+                return None
+            one = again
         if self._alarm.rung:
             self._refuse(one.call, OVER)
             return None

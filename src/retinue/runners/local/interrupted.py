@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from retinue.core import events as e
 from retinue.core import notes
 from retinue.core.agent import AgentDefinition
+from retinue.core.approval import APPROVED
 from retinue.core.outcome import Effect, Failure, Waits
 from retinue.core.policy import ASK_FOR_SECONDS
-from retinue.core.run import UNKNOWN, Call
+from retinue.core.run import UNKNOWN, Call, Ticket
 from retinue.engine.context import RunContext, decide_interrupted
 from retinue.runners.local.ready import Ready
+
+Approved = Callable[[Ready, Ticket], Ready | None]
+"""The call as those want it who have approved it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,64 +25,75 @@ class Interrupted:
 
     ctx: RunContext
     agent: AgentDefinition
+    approved: Approved
 
-    async def may_call_again(self, one: Ready, known: Call) -> bool:
-        """Whether it is called again. If not, its result is recorded."""
-        if not self.may_have_happened(one, known):
-            return True
-        lost = f"{known.call_id}?lost{known.try_}"
-        if lost in self.ctx.state.ticket_of_call:
-            return await self._person_decides(one, known, lost)
-        if known.asks and not known.finished:
-            return True  # it had only asked
+    def is_unknown(self, known: Call) -> bool:
+        """Whether nobody can tell if it took effect. One that has only asked had none."""
+        if known.effect is not Effect.WRITE or (known.finished and not known.unknown):
+            return False
+        return known.finished or not known.asks or self._lost(known) in self.ctx.state.ticket_of_call
+
+    def _lost(self, known: Call) -> str:
+        """The call id of what people are asked about it."""
+        return f"{known.call_id}?lost{known.try_}"
+
+    async def again(self, one: Ready, known: Call) -> Ready | None:
+        """The call, when it is to be made (again); else its result is recorded."""
+        if one.tool.effect is not Effect.WRITE or not self.is_unknown(known):
+            return one
+        if self._lost(known) in self.ctx.state.ticket_of_call:
+            return await self._as_decided(one, known)
         if one.tool.check:
             finished = await decide_interrupted(known.call_id, known.key, one.tool.check)
             if finished is None:
-                return True
+                return one
             if not finished.unknown:
-                return self._record(one, known, finished)
+                self._record(one, known, finished)
+                return None
             assert finished.error
             self.ctx.note(
                 e.Warned(code="check", message=f"{one.tool.name} ({known.call_id}): {finished.error.message}")
             )
         match self.agent.on_unknown:
             case "retry":
-                return True
+                return one
             case "ask":
-                await self._ask(one, known, lost)
-                return await self._person_decides(one, known, lost)
+                here = self._begun_here(one, known)
+                await self._ask(one, here)
+                return await self._as_decided(one, here)
             case "tell" | "fail":  # to fail is decided by what is recorded here, whoever sees it
-                return self._record(one, known, _unknown(one, known))
+                self._record(one, known, _unknown(one, known))
+                return None
 
-    def may_have_happened(self, one: Ready, known: Call) -> bool:
-        """Whether repeating it might do it twice."""
-        return one.tool.effect is Effect.WRITE and (not known.finished or known.unknown)
-
-    async def _ask(self, one: Ready, known: Call, lost: str) -> None:
-        self._begin_here(one, known)
+    async def _ask(self, one: Ready, known: Call) -> None:
         ticket = self.ctx.ticket(
-            lost,
+            self._lost(known),
             Waits.APPROVAL,
             f"{one.tool.name} was interrupted, and nobody knows whether it took effect. Call it again?",
             tool=one.tool.name,
+            schema=dict(one.tool.spec.schema),
             arguments=dict(one.arguments),
             expires_in=ASK_FOR_SECONDS,
         )
         await self.ctx.open_tickets(ticket)
 
-    async def _person_decides(self, one: Ready, known: Call, lost: str) -> bool:
-        ticket = await self.ctx.decided(lost)
-        return ticket.decision == "approved" or self._record(one, known, _unknown(one, known, ticket.message))
+    async def _as_decided(self, one: Ready, known: Call) -> Ready | None:
+        ticket = await self.ctx.decided(self._lost(known))
+        if ticket.decision == APPROVED:
+            return self.approved(one, ticket)
+        self._record(one, known, _unknown(one, known, ticket.message))
+        return None
 
-    def _begin_here(self, one: Ready, known: Call) -> None:
+    def _begun_here(self, one: Ready, known: Call) -> Call:
         """A call that was interrupted in the past is in this run's journal too."""
-        if one.call.call_id not in self.ctx.state.calls:
+        calls = self.ctx.state.calls
+        if known.call_id not in calls:
             self.ctx.note(one.started(self.ctx.state, known.key))
+        return calls[known.call_id]
 
-    def _record(self, one: Ready, known: Call, finished: e.ToolFinished) -> bool:
-        self._begin_here(one, known)
+    def _record(self, one: Ready, known: Call, finished: e.ToolFinished) -> None:
+        self._begun_here(one, known)
         self.ctx.note(finished)
-        return False
 
 
 def _unknown(one: Ready, known: Call, said: str = "") -> e.ToolFinished:

@@ -88,7 +88,7 @@ class LocalRunner:
         digest = digest_of(code.digests) if code.digests else ""
         requires = {"platform": LOCAL, "agent": agent.name}
         if agent.on_change == "wait":
-            requires["code"] = digest_of([agent.digest, digest])
+            requires["code"] = digest
         input = code.input_of(agent)
 
         def accept(given: object) -> object:
@@ -113,7 +113,7 @@ class LocalRunner:
             described = self.describe(Target("agent", str(requires.get("agent"))))
         except BadInput:
             return False
-        return described.requires == requires
+        return requires.get("code", described.code) == described.code
 
     # Running
 

@@ -43,7 +43,7 @@ def delete_trees(tx: Transaction, going: set[str], *, and_holder: str | None = N
         tx.run(f"DELETE FROM {table} WHERE run_id {{in}}", ids)
     tx.run("DELETE FROM runs WHERE id {in}", ids)
     events = sum(tree_seq for run_id, tree_seq in runs if run_id in going)
-    return Pruned(len(going), len(runs), events, _orphaned(tx, uris))
+    return Pruned(len(going), len(runs), events, _orphaned(tx, uris), tuple(sorted(going)))
 
 
 def _orphaned(tx: Transaction, uris: set[str]) -> tuple[str, ...]:

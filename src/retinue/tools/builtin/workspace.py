@@ -83,6 +83,12 @@ class Workspace(Folder):
         async with self._turn:
             return await asyncio.to_thread(self._made, work)
 
+    async def begin(self) -> None:
+        """Copy what there is to go on with, if there is anything: who goes on from this run finds it here, although
+        this run may never have used it."""
+        if self._source and not self.path.is_dir() and (self._source / FILES).is_dir():
+            await self.do(lambda: None)
+
     def _made(self, work: Callable[[], T]) -> T:
         if os.open not in os.supports_dir_fd:
             raise ToolFailed("this system has no way to keep a workspace apart from other folders")
