@@ -423,12 +423,6 @@ def a_turn_before_all_calls_of_the_last_have_a_result(draft: Draft) -> Iterator[
 
 
 @while_running
-def a_second_grace_turn(draft: Draft) -> Iterator[e.EventData]:
-    if draft.recovering:
-        yield e.RecoveryStarted(reason=Reason.TIMEOUT)
-
-
-@while_running
 def a_grace_turn_in_the_middle_of_an_answer(draft: Draft) -> Iterator[e.EventData]:
     if draft.turn_open and not draft.broken_off:
         yield e.RecoveryStarted(reason=Reason.TIMEOUT)
