@@ -31,7 +31,7 @@ demo: $(STAMP) ## see a model on this machine answer in spite of a crash (ARGS="
 	@$(BIN)/retinue demo $(ARGS)
 
 test: $(STAMP) ## run the tests (ARGS="-k name", WORKERS=4)
-	@$(BIN)/pytest -n $(WORKERS) --dist worksteal -q tests $(ARGS)
+	@$(BIN)/pytest -n $(WORKERS) --dist worksteal -q $(ARGS)
 
 check: $(STAMP) ## check format, lint, types, layers and generated docs
 	$(BIN)/ruff format --check .
