@@ -258,6 +258,16 @@ async def test_a_fork_before_the_decision_asks_for_it_itself(clock: SetClock) ->
         assert "Not again." in str(told(actor.requests[-1]))
 
 
+async def test_a_retry_asks_the_rules_of_today_about_calls_that_were_under_way(file_url: str, clock: SetClock) -> None:
+    actor = Actor([call("look", at="one"), call("hang", what="two"), finish()])
+    async with acting(clock, actor, file_url, tools=[look, hang]) as app:
+        run_id = (await cut_in_a_turn(app)).id
+    rules = [{"tool": "hang", "action": "deny"}]
+    async with acting(clock, actor, file_url, tools=[look, hang], policy=rules, on_unknown="retry") as app:
+        assert (await ended(app, await app.get(run_id).retry())).output == "done"
+        assert outside.done == ["saw one", "hung two"]
+
+
 @tool
 async def confirm(what: str, context: ToolContext) -> str:
     """Ask first."""

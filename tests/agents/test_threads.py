@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,13 +12,14 @@ import pytest
 from retinue import Agent, Blob, Content, Retinue, tool
 from retinue.core import events as e
 from retinue.core.messages import Data, File, Message, Text, ToolCall, text_of
-from retinue.core.outcome import Status
+from retinue.core.outcome import Reason, Status
+from retinue.errors import UnknownRun
 from retinue.ports.models import Takes
 from retinue.service import OnBusy, Said, Say
 from retinue.service.threads import parts_of
 from retinue.testing import Reply, ScriptedModel, SetClock, call, drain
 from tests.agents.acting import Actor, acting, finish
-from tests.outside import data_of, outside
+from tests.outside import data_of, ended, outside, pass_time
 
 
 @tool(effect="read")
@@ -105,6 +107,26 @@ async def test_C10_agents_answer_one_message_side_by_side_and_one_fails(clock: S
         answers = [await app.service.threads.message(answer.message_id) for answer in stored.answers]
         assert [answer.status for answer in answers] == [Status.FAILED, Status.COMPLETED]
         assert heard(bob.requests[-1].messages) == [("user", "Go.")]
+
+
+async def test_C5_a_branch_that_is_broken_fails_the_run_of_an_agent(file_url: str, clock: SetClock) -> None:
+    async with acting(clock, Actor(finish()), file_url) as app:
+        run = await app.submit("agent:guide", "One?", start_at=clock.now_ms() + 1000)
+        with sqlite3.connect(file_url.removeprefix("sqlite:///")) as database:
+            database.execute("UPDATE messages SET parent_id = 'msg_none' WHERE parent_id IS NULL")
+        await pass_time(app, clock, 2)
+        outcome = await ended(app, run)
+        assert (outcome.status, outcome.reason) == (Status.FAILED, Reason.INVALID)
+        assert "is missing" in str(outcome.error)
+
+
+async def test_C11_a_thread_goes_with_what_an_agent_is_doing_in_it(clock: SetClock) -> None:
+    async with acting(clock, Actor(call("hang")), tools=[hang]) as app:
+        run = await app.submit("agent:guide", "One?")
+        await outside.at_door.wait()
+        assert await app.service.threads.delete((await run.row()).thread_id or "")
+        with pytest.raises(UnknownRun):
+            await run.row()
 
 
 # Memory

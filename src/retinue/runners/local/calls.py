@@ -94,14 +94,14 @@ class Calls:
         ready = Ready(call, tool, checked.value)
         if self._has_ticket(call.call_id):
             return replace(ready, decision=Decision(action=Action.ASK))
-        if call.call_id in self._ctx.state.calls or self._ctx.past.call(call.call_id):
-            return ready  # it was decided before it was interrupted
         decision = decide(self._policy, tool, checked.value)
         match decision.action:
             case Action.ALLOW if tool.origin != CLIENT:
                 return ready
             case Action.DENY:
                 return notes.refused(_denied_by(decision))
+            case Action.ASK if call.call_id in self._ctx.state.calls:
+                return ready  # it was allowed before it was interrupted
             case Action.ALLOW | Action.ASK:
                 return replace(ready, decision=decision)
 
