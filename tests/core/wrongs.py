@@ -335,7 +335,7 @@ def a_grace_turn_while_a_turn_is_open(draft: Draft) -> Iterator[e.EventData]:
 
 @while_running
 def more_replaced_than_was_said(draft: Draft) -> Iterator[e.EventData]:
-    yield e.HistoryCompacted(upto=len(draft.events) + 1, summary="so far")
+    yield e.HistoryCompacted(upto=draft.messages + 1, summary="so far")
 
 
 def said_of_a_turn(turn: int, try_: int) -> Iterator[e.EventData]:
@@ -411,23 +411,3 @@ def a_signal_taken_twice(draft: Draft) -> Iterator[e.EventData]:
             yield e.ChildFinished(
                 call_id=call_id, run_id=run_id, status=Status.FAILED, reason=Reason.LOST, signal=signal
             )
-
-
-# what agents do besides
-
-
-@while_running
-def a_turn_before_all_calls_of_the_last_have_a_result(draft: Draft) -> Iterator[e.EventData]:
-    if draft.owed and not draft.turn_open:
-        yield e.TurnStarted(turn=draft.turn + 1, model="test")
-
-
-@while_running
-def a_grace_turn_in_the_middle_of_an_answer(draft: Draft) -> Iterator[e.EventData]:
-    if draft.turn_open and not draft.broken_off:
-        yield e.RecoveryStarted(reason=Reason.TIMEOUT)
-
-
-@while_running
-def a_summary_of_more_than_was_said(draft: Draft) -> Iterator[e.EventData]:
-    yield e.HistoryCompacted(upto=draft.messages + 1, summary="more")
