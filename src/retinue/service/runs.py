@@ -87,6 +87,7 @@ class Service:
             source_seq=seq,
             at_node=queued.at_node,
             again_at=node,
+            model=queued.model,
             idempotency_key=idempotency_key,
         )
         return await (self.threads.again(row, request) if row.message_id else self.submit(request))
