@@ -74,6 +74,7 @@ class RunOptions(TypedDict, total=False):
     parent: str | None
     on_busy: str
     at_node: str | None
+    model: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,6 +322,7 @@ def _request(target: str | Callable[..., Awaitable[Any]], input: object, options
         max_cost_usd=options.get("max_cost_usd"),
         durability=durability_of(durability),
         at_node=options.get("at_node"),
+        model=options.get("model"),
     )
 
 

@@ -19,6 +19,7 @@ app = single()
 
 EXAMPLES = examples(
     'retinue run model:test "Hello"',
+    'retinue run agent:guide "What to see in Porto?" --model openai:gpt-5-mini',
     'retinue run model:openai:gpt-5-mini "And then?" --thread 3f8k2      goes on in a thread',
     'retinue run model:openai:gpt-5-mini "What is in it?" --file report.pdf --file photo.png',
     "cat notes.txt | retinue run model:local:smollm2 -     what is piped in",
@@ -48,6 +49,9 @@ def run(
     on_busy: Annotated[
         OnBusy, typer.Option("--on-busy", help="When something runs on that branch already.")
     ] = OnBusy.QUEUE,
+    model: Annotated[
+        str | None, typer.Option("--model", metavar="MODEL", help="Of an agent: who answers, instead of its own.")
+    ] = None,
     node: Annotated[
         str | None, typer.Option("--from", metavar="NODE", help="Start a graph at this node; --input-json says before.")
     ] = None,
@@ -74,6 +78,8 @@ def run(
             options = RunOptions(
                 idempotency_key=key, owner=owner, priority=priority, max_minutes=max_minutes, max_cost_usd=max_cost
             )
+            if model:
+                options["model"] = model
             if node:
                 options["at_node"] = node
             if thread:

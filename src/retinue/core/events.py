@@ -49,6 +49,7 @@ class RunQueued(EventData):
     client_tools: tuple[dict[str, object], ...] = ()
     at_node: str | None = None
     again_at: str | None = None
+    model: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

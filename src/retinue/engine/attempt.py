@@ -305,7 +305,7 @@ class Attempt:
         """A run keeps the definition that it started with, and its code, unless the definition says otherwise."""
         assert state.queued
         try:
-            described = runner.describe(Target.parse(state.queued.target))
+            described = runner.describe(Target.parse(state.queued.target, state.queued.model))
         except BadInput as error:
             return _failed(Reason.INVALID, error)
         self._context.definition = described.definition

@@ -120,6 +120,7 @@ class RunContext:
     ) -> None:
         assert state.queued
         self.run, self.state, self.input, self.client_tools = row, state, state.queued.input, state.queued.client_tools
+        self.model = state.queued.model
         self.definition: Mapping[str, object] = {}
         self.speech, self.gate, self.clock, self.files, self._attachments = speech, gate, clock, files, attachments
         self.time_is_up = Alarm()

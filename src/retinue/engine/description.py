@@ -24,6 +24,8 @@ class Capabilities:
     files: bool = False
     starts_inside: bool = False
     """It can be started at one of its nodes."""
+    takes_model: bool = False
+    """It can be told which model answers."""
     keeps_time: bool = False
     """It is told when its time is over, and ends by itself: with a last word."""
 

@@ -46,6 +46,8 @@ class Request:
     """The node that a graph is started at."""
     again_at: str | None = None
     """The node of the source that is run again, with all that depends on it."""
+    model: str | None = None
+    """Who answers, in the place of the model that the target names."""
     client_tools: tuple[dict[str, object], ...] = ()
     """Tools that whoever asks has, each with `name`, `description` and `schema`: the run waits for their results."""
 
@@ -99,8 +101,10 @@ class Submitter:
         self, request: Request, *, run_id: str, root_id: str, parent: RunRow | None = None, call_id: str | None = None
     ) -> Submit:
         _check(request)
-        target = Target.parse(request.target)
+        target = Target.parse(request.target, request.model)
         runner = self._runners.of(target)
+        if request.model is not None and not runner.capabilities.takes_model:
+            raise NotSupported(target=request.target, platform=runner.platform, ability="be told which model answers")
         described = runner.describe(target)
         _check_node(request, described, runner)
         given = request.input if request.at_node else described.accept(request.input)
@@ -127,6 +131,7 @@ class Submitter:
             client_tools=_client_tools(request, runner),
             at_node=request.at_node,
             again_at=request.again_at,
+            model=request.model,
         )
         encoded = self._codec.encode(queued)
         run = NewRun(

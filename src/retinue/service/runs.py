@@ -91,6 +91,7 @@ class Service:
             client_tools=queued.client_tools,
             at_node=queued.at_node,
             again_at=node,
+            model=queued.model,
             idempotency_key=idempotency_key,
         )
         return await (self.threads.again(row, request) if row.message_id else self.submit(request))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from retinue.core.agent import LOCAL, AgentCode, AgentDefinition
 from retinue.core.compaction import CompactionConfig
@@ -62,6 +62,7 @@ class LocalRunner:
         tickets=True,
         client_tools=True,
         files=True,
+        takes_model=True,
         keeps_time=True,
     )
 
@@ -73,7 +74,10 @@ class LocalRunner:
     # What it is
 
     def describe(self, target: Target) -> Description:
-        return self._find(target).description
+        description = self._find(target).description
+        if target.model is None:
+            return description
+        return replace(description, requires={**description.requires, "model": target.model})
 
     def _find(self, target: Target) -> _Known:
         definition = self._definitions.agent(target.name)
@@ -81,7 +85,7 @@ class LocalRunner:
         if known is None or known.definition is not definition:
             code = self._definitions.code(target.name)
             known = self._known[target.name] = _Known(definition, code, self._describe(target, definition, code))
-        self._resolve(definition, definition.model or self._config.model)
+        self._resolve(definition, self._named(definition, target.model))
         return known
 
     def _describe(self, target: Target, agent: AgentDefinition, code: AgentCode) -> Description:
@@ -110,7 +114,10 @@ class LocalRunner:
 
     def can_load(self, requires: Mapping[str, object]) -> bool:
         try:
-            described = self.describe(Target("agent", str(requires.get("agent"))))
+            model = requires.get("model")
+            described = self.describe(
+                Target("agent", str(requires.get("agent")), None if model is None else str(model))
+            )
         except BadInput:
             return False
         return requires.get("code", described.code) == described.code
@@ -118,7 +125,7 @@ class LocalRunner:
     # Running
 
     async def run(self, ctx: RunContext) -> Outcome:
-        known = self._find(Target.parse(ctx.run.target))
+        known = self._find(Target.parse(ctx.run.target, ctx.model))
         agent = known.definition
         if ctx.definition is not known.description.definition:  # it began with another one
             agent = AgentDefinition.from_json(ctx.definition)
@@ -146,10 +153,14 @@ class LocalRunner:
         )
 
     async def _model(self, ctx: RunContext, agent: AgentDefinition) -> Model:
-        name, default = agent.model or self._config.model, self._config.model
+        name, default = self._named(agent, ctx.model), self._config.model
         if name == AUTO:
             name = await route(ctx, agent, self._models, self._config.routing, default)
         return self._resolve(agent, default if name == INHERIT else name)
+
+    def _named(self, agent: AgentDefinition, instead: str | None) -> str:
+        """The name of who answers: what was asked for with the run, else what the agent says, else the default."""
+        return instead if instead is not None else agent.model or self._config.model
 
     def _resolve(self, agent: AgentDefinition, name: str) -> Model:
         """Raises what stands against asking that model before anything is stored."""
