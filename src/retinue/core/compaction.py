@@ -15,7 +15,7 @@ from retinue.core.run import CHARACTERS_OF_A_TOKEN, RunState
 from retinue.core.thread import tokens
 
 GROWTH = 1.1
-"""By so much a history has to grow before it is tried again what failed."""
+"""By so much a history has to grow before it is shortened again, whether that came to anything or not."""
 SMALL_RESULT = 2_500
 """Characters of a result that is not worth moving."""
 SHOWN_TO_SUMMARISE = 4_000
@@ -42,12 +42,13 @@ class Need:
 
 
 def need_of(state: RunState, window: int | None, config: CompactionConfig) -> Need | None:
-    """Whether the prompt is to be shortened. What failed is tried again when the history has grown by a tenth."""
+    """Whether the next prompt is to be shortened: the last one, and what was said since."""
     if window is None:
         return None
-    used = state.prompt_tokens or state.prompt_characters // CHARACTERS_OF_A_TOKEN
+    before = state.prompt_tokens or state.prompt_characters // CHARACTERS_OF_A_TOKEN
+    used = before + sum(tokens(message) for message in state.since_asked)
     room = int(window * config.threshold)
-    if used <= room or used < state.compaction_failed_at * GROWTH:
+    if used <= room or used < state.compacted_at * GROWTH:
         return None
     return Need(used, room)
 
@@ -102,8 +103,9 @@ def _told(message: Message) -> str:
                 pass
             case ToolCall(tool=tool, arguments=arguments):
                 lines.append(f"calls {tool} with {shortened(as_text(arguments), SHOWN_TO_SUMMARISE)}")
-            case ToolResult(call_id=call_id, result=result):
+            case ToolResult(call_id=call_id, result=result, files=files):
                 lines.append(f"result of {call_id}: {shortened(as_text(result), SHOWN_TO_SUMMARISE)}")
+                lines += [f"a file of {call_id}: {file.name} {file.uri} ({file.media_type})" for file in files]
             case other:
                 lines.append(msgspec.json.encode(other).decode())
     return "\n".join(lines)

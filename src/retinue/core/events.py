@@ -145,7 +145,8 @@ class ModelResponded(EventData):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRetried(EventData):
-    """A try failed and the next one follows after `delay_ms`."""
+    """A try failed and the next one follows after `delay_ms`. `usage` is what it cost, by our own count, if it had said
+    something."""
 
     type: ClassVar[str] = "model.retried"
     turn: int
@@ -153,6 +154,7 @@ class ModelRetried(EventData):
     error: Failure
     delay_ms: int = 0
     model: str = ""
+    usage: Usage = Usage()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,7 +242,7 @@ class TicketClosed(EventData):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SteerReceived(EventData):
-    """A hint from a person was taken at this turn."""
+    """A hint from a person, for this turn. One for which that turn does not come stands in the end's `unread`."""
 
     type: ClassVar[str] = "steer.received"
     text: str

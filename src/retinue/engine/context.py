@@ -21,9 +21,9 @@ import msgspec
 
 from retinue.core import events as e
 from retinue.core.budget import MICROS
-from retinue.core.delta import Progress
+from retinue.core.delta import OpenTurn, Progress
 from retinue.core.messages import Message
-from retinue.core.outcome import Effect, Failure, Outcome, Status, Waits
+from retinue.core.outcome import Effect, Failure, Outcome, Status, Usage, Waits
 from retinue.core.run import Call, Child, RunState, Ticket
 from retinue.core.schema import wrong_schema
 from retinue.core.thread import ThreadMessage, files_shown, turns
@@ -131,6 +131,8 @@ class RunContext:
         self.held = False
         self.broken: RuleBroken | None = None
         self._went_on: WeakSet[asyncio.Task[object]] = WeakSet()
+        self.lost: Callable[[OpenTurn], Usage | None] = lambda said: None
+        """What the answer costs that is being given, if it breaks off now; whoever asks for it knows."""
 
     # Recording
 
@@ -222,10 +224,23 @@ class RunContext:
         """Put money aside for a call. False when the tree's purse has not as much, or would have less than `keep`."""
         if self.run.purse_limit is None:
             return True
+        await self.sync()  # what the calls before have cost is known to the purse
         write = Reserve(
             run_id=self.run.id, attempt=self.run.attempt, micros=round(usd * MICROS), keep=round(keep * MICROS)
         )
         return await self._journal.outlast(lambda _: self._store.reserve(write))
+
+    async def money_left(self) -> float | None:
+        """What the tree's purse has for this run's next call; None when there is no purse."""
+        if self.run.purse_limit is None:
+            return None
+        await self.sync()
+        root = await self._journal.outlast(lambda _: self._store.run(self.run.root_id))
+        own = await self._journal.outlast(lambda _: self._store.run(self.run.id))
+        assert root
+        assert own
+        gone = (root.purse_spent or 0) + (root.purse_held or 0) - (own.reserved or 0)
+        return (self.run.purse_limit - gone) / MICROS
 
     # Steps
 

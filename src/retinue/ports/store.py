@@ -338,9 +338,9 @@ class Reserve:
 class Append:
     """Record events of a claimed run, in order, with the children that they start.
 
-    `run.waiting` parks the run, unless signals after `signal_seen` are there: then nothing is written and the
-    answer is None. `run.finished` ends it, tells its parent, and with `cancel_children` cancels what still runs below;
-    `answer` are the parts of the message that it answers with.
+    `run.waiting` parks the run, `run.finished` ends it, unless signals after `signal_seen` are there: then nothing is
+    written and the answer is None. An end that names none comes whatever was said. It tells the parent, and with
+    `cancel_children` cancels what still runs below; `answer` are the parts of the message that the run answers with.
     `again` says that the write may have been done already: the answer was lost with the connection.
     """
 
@@ -350,7 +350,7 @@ class Append:
     drafts: tuple[Draft, ...]
     children: tuple[Submit, ...] = ()
     files: tuple[tuple[str, int], ...] = ()
-    signal_seen: int = 0
+    signal_seen: int | None = None
     cancel_children: bool = False
     answer: str | None = None
     again: bool = False

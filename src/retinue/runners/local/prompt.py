@@ -49,10 +49,14 @@ class LocalPrompt:
         self._opened[result.call_id] = opened.messages[0]
         self.files |= opened.files
 
-    def messages(self, notes: tuple[str, ...] = ()) -> tuple[Message, ...]:
-        """All that the next turn is given, with what it adds itself."""
+    def messages(self) -> tuple[Message, ...]:
+        """All that was said until now: what the open turn was given, however often it is asked."""
         self._take_new()
-        return (*self.head, *self._shown, *self._as_shown(self._ctx.state.next_messages(notes)))
+        return (*self.head, *self._shown)
+
+    def next(self, notes: tuple[str, ...]) -> tuple[Message, ...]:
+        """All that the next turn is given, with what it adds itself."""
+        return (*self.messages(), *self._as_shown(self._ctx.state.next_messages(notes)))
 
     def count(self, messages: Sequence[Message]) -> int:
         """How many characters these are; of what was there before, it is known."""
