@@ -87,10 +87,12 @@ def cut_of(state: RunState, config: CompactionConfig) -> int:
     return min(cut, last)
 
 
-def as_source(messages: Sequence[Message], summary: str) -> str:
+def as_source(messages: Sequence[Message], summary: str, task: Sequence[Message]) -> str:
     """What a summary is made of."""
-    told = [f"SUMMARY OF WHAT WENT BEFORE\n{summary}"] if summary else []
-    return "\n\n".join([*told, *(f"{message.role.upper()}\n{_told(message)}" for message in messages)])
+    told = [f"THE TASK\n{_told(message)}" for message in task]
+    told += [f"SUMMARY OF WHAT WENT BEFORE\n{summary}"] if summary else []
+    said = (message for message in messages if message not in task)
+    return "\n\n".join([*told, *(f"{message.role.upper()}\n{_told(message)}" for message in said)])
 
 
 def _told(message: Message) -> str:
@@ -112,10 +114,10 @@ def _told(message: Message) -> str:
 
 
 SUMMARISE = """\
-You shorten the history of an agent's work, so that it can go on with your summary in the place of the history.
-Keep: the goals; facts, names, numbers and identifiers that were found; decisions and why they were taken; what is still
-open; references to files and to results of calls. If there is a summary of what went before, take it over into yours.
-Write only the summary."""
+You shorten the history of an agent's work, so that it can go on with your summary in the place of the history. The
+task stays beside it, word for word. Keep: the goals; facts, names, numbers and identifiers that were found; decisions
+and why they were taken; what is still open; references to files and to results of calls. If there is a summary of what
+went before, take it over into yours. Write only the summary."""
 CHECK = """\
 You compare a summary of an agent's work with what it was made of. Write the summary again, with everything put in that
 is missing and matters for going on, and everything put right that is wrong. Write only the summary."""

@@ -25,7 +25,7 @@ from retinue.engine.context import RunContext
 from retinue.errors import ModelError
 from retinue.ports.models import Model, ModelRequest
 from retinue.runners.aside import Aside
-from retinue.runners.local.prompt import KEPT_OF_A_RESULT
+from retinue.runners.local.prompt import KEPT_OF_A_RESULT, LocalPrompt
 
 
 class NoSummary(Exception):
@@ -38,6 +38,7 @@ class Compaction:
 
     ctx: RunContext
     model: Model
+    prompt: LocalPrompt
     config: CompactionConfig
     limits: AgentLimits
 
@@ -67,7 +68,7 @@ class Compaction:
 
     async def _summarise(self, cut: int, before: int) -> None:
         state = self.ctx.state
-        source = as_source(state.transcript[state.summarised : cut], state.summary)
+        source = as_source(state.transcript[state.summarised : cut], state.summary, self.prompt.task)
         aside = Aside(self.ctx, self.model, self.limits.turn_timeout, self.limits.idle_timeout)
         try:
             summary = await _summary(aside, source)

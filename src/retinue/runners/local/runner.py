@@ -147,7 +147,7 @@ class LocalRunner:
             given,
             Turns(ctx, agent, model, prompt),
             Calls(ctx, agent, kit, Policy.of(agent.policy, self._config.policy), ctx.time_is_up),
-            Compaction(ctx, model, self._config.compaction, agent.limits),
+            Compaction(ctx, model, prompt, self._config.compaction, agent.limits),
         )
 
     async def _model(self, ctx: RunContext, agent: AgentDefinition) -> Model:
