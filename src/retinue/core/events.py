@@ -81,7 +81,8 @@ class RunResumed(EventData):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFinished(EventData):
-    """The run ended. Always the last event, and the only one of its type."""
+    """The run ended. Always the last event, and the only one of its type. `answer_of` is the earlier run whose answer
+    was given again; by `answer_key` this answer may be found in its turn."""
 
     type: ClassVar[str] = "run.finished"
     status: Status
@@ -92,6 +93,8 @@ class RunFinished(EventData):
     error: Failure | None = None
     usage: Usage = Usage()
     unread: tuple[str, ...] = ()
+    answer_of: str | None = None
+    answer_key: str | None = None
     active_ms: int = 0
     signal: int | None = None
 

@@ -121,6 +121,8 @@ class RunState:
     results: dict[str, ToolResult] = field(default_factory=dict)
     hints: list[str] = field(default_factory=list)
     """What people said since the last turn began."""
+    steered: bool = False
+    """Whether people said anything at all."""
     silent_turns: int = 0
     """How many answers in a row asked for nothing."""
     prompt_characters: int = 0
@@ -342,6 +344,7 @@ def outcome_in(data: e.RunFinished) -> Outcome:
         partial=data.partial,
         error=data.error,
         usage=data.usage,
+        answer_of=data.answer_of,
     )
 
 
@@ -470,6 +473,7 @@ def _ticket_closed(state: RunState, event: e.Event, data: e.TicketClosed, refuse
 def _steer_received(state: RunState, event: e.Event, data: e.SteerReceived, refuse: _Refusal) -> None:
     _take_signal(state, data.signal, refuse)
     state.hints.append(data.text)
+    state.steered = True
 
 
 def _recovery_started(state: RunState, event: e.Event, data: e.RecoveryStarted, refuse: _Refusal) -> None:

@@ -515,6 +515,8 @@ class Attempt:
             error=outcome.error,
             usage=state.usage,
             unread=tuple(state.hints),
+            answer_of=outcome.answer_of,
+            answer_key=self._answer_key(outcome),
             active_ms=self._active_ms(),
             signal=self._last_taken(),
         )
@@ -525,6 +527,11 @@ class Attempt:
         return await self._journal.finish(
             finished, signal_seen=self._signals_seen, cancel_children=bool(state.open_children), answer=answer
         )
+
+    def _answer_key(self, outcome: Outcome) -> str | None:
+        """Only what was reached by itself is given again: not what a limit, a person or an earlier answer came to."""
+        own = outcome.reason is Reason.GOAL and outcome.answer_of is None and not self._state.steered
+        return self._context.answer_key if own else None
 
     async def _let_go(self) -> None:
         if not self._journal.error:

@@ -131,6 +131,8 @@ class RunContext:
         self.held = False
         self.broken: RuleBroken | None = None
         self._went_on: WeakSet[asyncio.Task[object]] = WeakSet()
+        self.answer_key: str | None = None
+        """Under which the answer of this run may be given again to whoever asks the same."""
         self.lost: Callable[[OpenTurn], Usage | None] = lambda said: None
         """What the answer costs that is being given, if it breaks off now; whoever asks for it knows."""
 
@@ -241,6 +243,22 @@ class RunContext:
         assert own
         gone = (root.purse_spent or 0) + (root.purse_held or 0) - (own.reserved or 0)
         return (self.run.purse_limit - gone) / MICROS
+
+    # Answers of earlier runs
+
+    async def answered_before(self, answer_key: str, seconds: float) -> Outcome | None:
+        """The answer of a run of the same owner that ended under that key within so many seconds. Such a run has
+        answered by itself: an answer does not become younger by being given again."""
+        store, owner = self._store, self.run.owner
+        since = await self._journal.outlast(lambda _: store.now()) - round(seconds * 1000)
+        run_id = await self._journal.outlast(lambda _: store.answered(owner, answer_key, since))
+        if run_id is None:
+            return None
+        last = await self._journal.outlast(lambda _: store.last_event(run_id))
+        if last is None:
+            return None  # pruned in this very moment
+        outcome = outcome_of(await self._codec.used(last))
+        return Outcome(status=outcome.status, reason=outcome.reason, output=outcome.output, answer_of=run_id)
 
     # Steps
 

@@ -22,6 +22,7 @@ from retinue.ports.definitions import Definitions
 from retinue.ports.models import Model, Models, Patience
 from retinue.ports.tools import Tool, Toolbox, Tools
 from retinue.runners.local import reader
+from retinue.runners.local.answers import answered_before
 from retinue.runners.local.calls import Calls
 from retinue.runners.local.client import client_tools
 from retinue.runners.local.compaction import Compaction
@@ -127,6 +128,8 @@ class LocalRunner:
         agent = known.definition
         if ctx.definition is not known.description.definition:  # it began with another one
             agent = AgentDefinition.from_json(ctx.definition)
+        if answer := await answered_before(ctx, agent, agent.model or self._config.model):
+            return answer
         async with self._tools.open(agent, known.code, ctx.run) as box:
             kit = self._kit(ctx, agent, known.code, box)
             loop = await self._loop(ctx, _limited(agent, ctx), kit, box)

@@ -34,9 +34,9 @@ _PARK = f"""WITH b(id, attempt, last, n, waits_for, until, seen) AS ({{rows}})
 UPDATE runs SET {_NUMBER}, status = 'waiting', waits_for = b.waits_for, wake_at = b.until, worker_id = NULL, crashes = 0
 FROM b WHERE {_FENCE} AND runs.signal_seq = b.seen {_GAVE}"""
 
-_FINISH = f"""WITH b(id, attempt, last, n, status, reason, recovered, now, seen) AS ({{rows}})
+_FINISH = f"""WITH b(id, attempt, last, n, status, reason, recovered, now, seen, answer_key) AS ({{rows}})
 UPDATE runs SET {_NUMBER}, status = b.status, reason = b.reason, recovered = b.recovered, finished_at = b.now,
-waits_for = NULL, wake_at = NULL, worker_id = NULL
+answer_key = b.answer_key, waits_for = NULL, wake_at = NULL, worker_id = NULL
 FROM b WHERE {_FENCE} AND (b.seen IS NULL OR runs.signal_seq = b.seen) {_GAVE}, runs.parent_id, runs.call_id,
 runs.signal_seq, runs.message_id, runs.after_run_id, runs.reserved"""
 
@@ -64,7 +64,7 @@ def append(batch: Batch, writes: list[Append]) -> None:
     if ends:
         columns = (
             "id text, attempt int, last bigint, n bigint, status text, reason text, recovered bool, now bigint, "
-            "seen bigint"
+            "seen bigint, answer_key text"
         )
         passed.update((row[0], row) for row in tx.rows(_FINISH, columns, [_finish_row(w, tx.now) for w in ends]))
 
@@ -118,7 +118,7 @@ def _park_row(write: Append) -> tuple[object, ...]:
 def _finish_row(write: Append, now: int) -> tuple[object, ...]:
     data = write.drafts[-1].data
     assert isinstance(data, e.RunFinished)
-    return *_guard(write), data.status.value, data.reason.value, data.recovered, now, write.signal_seen
+    return *_guard(write), data.status.value, data.reason.value, data.recovered, now, write.signal_seen, data.answer_key
 
 
 def _why_refused(tx: Transaction, write: Append) -> Fenced | Appended | None:
