@@ -116,6 +116,19 @@ async def test_L32_a_hint_during_the_last_turn_is_unread_in_the_end(clock: SetCl
         assert (await types_of(runs[0])).index("steer.received") > 0
 
 
+async def test_L32_a_hint_that_the_worker_has_not_heard_of_when_the_run_ends_is_unread_too(
+    file_url: str, clock: SetClock
+) -> None:
+    runs: list[Run] = []
+    elsewhere = Retinue.open(file_url, clock=clock, worker=False)
+    async with elsewhere as other, acting(clock, Paced(clock, steering(runs)), file_url) as app:
+        run = await app.submit("agent:guide", "go")
+        runs.append(other.get(run.id))
+        assert (await ended(app, run)).reason == "goal"
+        (finished,) = await data_of(run, e.RunFinished)
+        assert finished.unread == ("left",)
+
+
 async def test_L32_a_hint_during_the_last_turn_is_read_in_the_recovery_turn(clock: SetClock) -> None:
     model = Paced(clock, call("wait"), finish())
     async with acting(clock, model, tools=[wait], limits={"max_turns": 1}) as app:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from retinue import Retinue, tool
+from retinue import FunctionContext, Retinue, tool
 from retinue.core import events as e
 from retinue.core.outcome import Usage
 from retinue.ports.models import ModelRequest
@@ -22,6 +22,12 @@ from tests.outside import data_of, ended, outside, types_of
 async def look(what: str = "") -> str:
     """Looks."""
     return f"saw {what}"
+
+
+@tool(effect="read")
+async def stare(at: str) -> str:
+    """Sees nothing, wherever it looks."""
+    return "nothing"
 
 
 @tool(effect="read")
@@ -78,6 +84,20 @@ async def test_a_budget_of_whoever_asks_counts_like_ones_own(clock: SetClock) ->
         assert (outcome.reason, outcome.recovered, model.asked) == ("budget", True, 3)
 
 
+async def two_guides(ctx: FunctionContext, input: Any) -> Any:
+    return [await ctx.child("agent:guide", "one"), await ctx.child("agent:guide", "two")]
+
+
+async def test_a_purse_is_one_for_all_that_run_below_it(clock: SetClock) -> None:
+    model = Paid(clock, call("look"), finish("one"), call("look"), finish("two"))
+    async with acting(clock, model, tools=[look]) as app:
+        run = await app.submit(two_guides, max_cost_usd=1.0)
+        assert (await ended(app, run)).output == ["one", "two"]
+        ends = [str(row.reason) for row in await app.service.tree(run.id) if row.parent_id]
+        assert sorted(ends) == ["budget", "goal"]  # the second had a quarter left, and needed half
+        assert (await row_of(app, run.id)).purse_spent == 1_000_000
+
+
 async def test_an_answer_is_no_longer_than_the_budget_pays_for(clock: SetClock) -> None:
     model = Paid(clock, call("look"), finish())
     model.base, model.each, model.tokens = 0.01, 0.00001, 100_000  # a dollar for the longest answer
@@ -130,10 +150,10 @@ async def test_L40_the_third_time_the_model_is_told_and_the_fifth_is_the_end(clo
 
 
 @pytest.mark.parametrize(
-    "calls", [[call("count")] * 7, [call("look", what=str(n)) for n in range(7)]], ids=["result", "arguments"]
+    "calls", [[call("count")] * 7, [call("stare", at=str(n)) for n in range(7)]], ids=["result", "arguments"]
 )
 async def test_what_is_not_the_same_is_no_loop(clock: SetClock, calls: list[Any]) -> None:
-    async with acting(clock, Paced(clock, *calls, finish()), tools=[look, count]) as app:
+    async with acting(clock, Paced(clock, *calls, finish()), tools=[stare, count]) as app:
         assert (await ended(app, await app.submit("agent:guide", "go"))).reason == "goal"
 
 
