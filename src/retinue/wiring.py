@@ -73,6 +73,7 @@ def runners_of(models: ModelNames, agents: Agents, graphs: Graphs, tools: AgentT
     config = LocalConfig(
         model=settings.model or "test",
         policy=settings.policy,
+        patience=settings.retry,
         routing=settings.routing,
         compaction=settings.compaction,
     )

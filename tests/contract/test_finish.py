@@ -22,6 +22,23 @@ async def test_the_row_says_how_the_run_ended(store: SqlStore, clock: SetClock) 
     assert (row.finished_at, row.worker_id, row.last_seq) == (clock.now_ms(), None, 3)
 
 
+async def test_an_end_waits_for_a_signal_that_came_before_it(store: SqlStore) -> None:
+    run = await held(store)
+    await store.signal(Signal(run_id=run.id, kind="steer"))
+    assert await run.finish(signal_seen=0) is None
+    assert await status(store, run.id) == "running"
+    assert await run.finish(signal_seen=1) is not None
+    await gapless(store, run.id)
+
+
+async def test_ends_that_share_a_commit_wait_each_for_itself(store: SqlStore) -> None:
+    told, untold, forced = [await held(store) for _ in range(3)]
+    await store.signal(Signal(run_id=told.id, kind="steer"))
+    await store.signal(Signal(run_id=forced.id, kind="steer"))
+    await together(store, told.finish(signal_seen=0), untold.finish(signal_seen=0), forced.finish())
+    assert [await status(store, run.id) for run in (told, untold, forced)] == ["running", "completed", "completed"]
+
+
 async def test_the_parent_is_told_once(store: SqlStore) -> None:
     root = await held(store)
     child = await take(store, await root.start("a"))

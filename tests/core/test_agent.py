@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retinue.core.agent import SOME_TEXT, AgentCode, AgentDefinition, check_agent
-from retinue.core.budget import Limits
 from retinue.core.declared import read
 from retinue.core.messages import Text
 from retinue.core.schema import Schema
@@ -95,7 +94,7 @@ def test_keys_of_a_later_release_are_passed_over() -> None:
 
 def test_the_defaults_are_those_of_the_specification() -> None:
     guide = agent()
-    assert guide.limits.of_run == Limits(max_minutes=10, max_turns=30)
+    assert (guide.limits.max_minutes, guide.limits.max_turns, guide.limits.max_cost_usd) == (10, 30, None)
     assert (guide.limits.grace_seconds, guide.limits.turn_timeout, guide.limits.idle_timeout) == (60, 120, 60)
     assert (guide.limits.max_depth, guide.limits.max_children) == (3, 50)
     assert (guide.platform, guide.model, guide.tools, guide.agents) == ("local", None, None, ())

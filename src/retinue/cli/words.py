@@ -191,6 +191,8 @@ def _ended(facts: Explanation) -> Iterator[str]:
     yield f"It ended{when} as {row.status.replace('_', ' ')} ({_REASONS.get(ended.reason, ended.reason)}){error}"
     if ended.recovered:
         yield "It hit a limit and still answered in its last turn."
+    if ended.answer_of:
+        yield f"It was asked what {ended.answer_of} had been asked, and gave that answer again."
     for call in facts.journal.state.calls.values():
         if call.unknown:
             yield f"Step {call.call_id} was interrupted, and nobody can tell whether it took effect (key {call.key})."

@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from retinue.core.budget import Limits
 from retinue.core.declared import Count, Key, Name, Names, Positive, Problem, Seconds, Written
 from retinue.core.digest import digest_of
 from retinue.core.messages import Message, Text
@@ -63,17 +62,6 @@ class AgentLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     max_cost_usd: Annotated[float, msgspec.Meta(gt=0)] | None = None
     max_depth: Count = 3
     max_children: Count = 50
-
-    @property
-    def of_run(self) -> Limits:
-        """Those that a run is measured against at each turn."""
-        return Limits(
-            max_minutes=self.max_minutes,
-            max_turns=self.max_turns,
-            max_tool_calls=self.max_tool_calls,
-            max_tokens=self.max_tokens,
-            max_cost_usd=self.max_cost_usd,
-        )
 
 
 class AgentRetry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -15,7 +15,7 @@ from retinue.core.run import CHARACTERS_OF_A_TOKEN, RunState
 from retinue.core.thread import tokens
 
 GROWTH = 1.1
-"""By so much a history has to grow before it is tried again what failed."""
+"""By so much a history has to grow before it is shortened again, whether that came to anything or not."""
 SMALL_RESULT = 2_500
 """Characters of a result that is not worth moving."""
 SHOWN_TO_SUMMARISE = 4_000
@@ -42,12 +42,13 @@ class Need:
 
 
 def need_of(state: RunState, window: int | None, config: CompactionConfig) -> Need | None:
-    """Whether the prompt is to be shortened. What failed is tried again when the history has grown by a tenth."""
+    """Whether the next prompt is to be shortened: the last one, and what was said since."""
     if window is None:
         return None
-    used = state.prompt_tokens or state.prompt_characters // CHARACTERS_OF_A_TOKEN
+    before = state.prompt_tokens or state.prompt_characters // CHARACTERS_OF_A_TOKEN
+    used = before + sum(tokens(message) for message in state.since_asked)
     room = int(window * config.threshold)
-    if used <= room or used < state.compaction_failed_at * GROWTH:
+    if used <= room or used < state.compacted_at * GROWTH:
         return None
     return Need(used, room)
 
@@ -86,10 +87,12 @@ def cut_of(state: RunState, config: CompactionConfig) -> int:
     return min(cut, last)
 
 
-def as_source(messages: Sequence[Message], summary: str) -> str:
+def as_source(messages: Sequence[Message], summary: str, task: Sequence[Message]) -> str:
     """What a summary is made of."""
-    told = [f"SUMMARY OF WHAT WENT BEFORE\n{summary}"] if summary else []
-    return "\n\n".join([*told, *(f"{message.role.upper()}\n{_told(message)}" for message in messages)])
+    told = [f"THE TASK\n{_told(message)}" for message in task]
+    told += [f"SUMMARY OF WHAT WENT BEFORE\n{summary}"] if summary else []
+    said = (message for message in messages if message not in task)
+    return "\n\n".join([*told, *(f"{message.role.upper()}\n{_told(message)}" for message in said)])
 
 
 def _told(message: Message) -> str:
@@ -102,18 +105,19 @@ def _told(message: Message) -> str:
                 pass
             case ToolCall(tool=tool, arguments=arguments):
                 lines.append(f"calls {tool} with {shortened(as_text(arguments), SHOWN_TO_SUMMARISE)}")
-            case ToolResult(call_id=call_id, result=result):
+            case ToolResult(call_id=call_id, result=result, files=files):
                 lines.append(f"result of {call_id}: {shortened(as_text(result), SHOWN_TO_SUMMARISE)}")
+                lines += [f"a file of {call_id}: {file.name} {file.uri} ({file.media_type})" for file in files]
             case other:
                 lines.append(msgspec.json.encode(other).decode())
     return "\n".join(lines)
 
 
 SUMMARISE = """\
-You shorten the history of an agent's work, so that it can go on with your summary in the place of the history.
-Keep: the goals; facts, names, numbers and identifiers that were found; decisions and why they were taken; what is still
-open; references to files and to results of calls. If there is a summary of what went before, take it over into yours.
-Write only the summary."""
+You shorten the history of an agent's work, so that it can go on with your summary in the place of the history. The
+task stays beside it, word for word. Keep: the goals; facts, names, numbers and identifiers that were found; decisions
+and why they were taken; what is still open; references to files and to results of calls. If there is a summary of what
+went before, take it over into yours. Write only the summary."""
 CHECK = """\
 You compare a summary of an agent's work with what it was made of. Write the summary again, with everything put in that
 is missing and matters for going on, and everything put right that is wrong. Write only the summary."""

@@ -70,6 +70,11 @@ class OpenTurn:
     def add(self, kind: str, offset: int, text: str) -> None:
         self.spoken.setdefault(kind, Spoken()).add(offset, text)
 
+    @property
+    def length(self) -> int:
+        """How many characters were said, of all kinds."""
+        return sum(spoken.length for spoken in self.spoken.values())
+
     def text(self, kind: str = "text") -> str:
         return self.spoken[kind].since(0) if kind in self.spoken else ""
 

@@ -82,7 +82,8 @@ class RunResumed(EventData):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFinished(EventData):
-    """The run ended. Always the last event, and the only one of its type."""
+    """The run ended. Always the last event, and the only one of its type. `answer_of` is the earlier run whose answer
+    was given again; by `answer_key` this answer may be found in its turn."""
 
     type: ClassVar[str] = "run.finished"
     status: Status
@@ -93,6 +94,8 @@ class RunFinished(EventData):
     error: Failure | None = None
     usage: Usage = Usage()
     unread: tuple[str, ...] = ()
+    answer_of: str | None = None
+    answer_key: str | None = None
     active_ms: int = 0
     signal: int | None = None
 
@@ -146,7 +149,8 @@ class ModelResponded(EventData):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRetried(EventData):
-    """A try failed and the next one follows after `delay_ms`."""
+    """A try failed and the next one follows after `delay_ms`. `usage` is what it cost, by our own count, if it had said
+    something."""
 
     type: ClassVar[str] = "model.retried"
     turn: int
@@ -154,6 +158,7 @@ class ModelRetried(EventData):
     error: Failure
     delay_ms: int = 0
     model: str = ""
+    usage: Usage = Usage()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,7 +246,7 @@ class TicketClosed(EventData):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SteerReceived(EventData):
-    """A hint from a person was taken at this turn."""
+    """A hint from a person, for this turn. One for which that turn does not come stands in the end's `unread`."""
 
     type: ClassVar[str] = "steer.received"
     text: str

@@ -17,7 +17,7 @@ from retinue.core import notes
 from retinue.core.agent import AgentDefinition
 from retinue.core.messages import ToolCall, ToolResult, text_of
 from retinue.core.outcome import Effect, Failure, Outcome, Reason, Status
-from retinue.core.run import UNKNOWN, Call, RunState
+from retinue.core.run import UNKNOWN, RunState
 from retinue.core.tool import FINISH
 
 INTERVENE_AT, LOOP_AT = 3, 5
@@ -209,10 +209,10 @@ class Repeats:
 
     last: dict[bytes, tuple[bytes, int]] = field(default_factory=dict)
 
-    def take(self, call: Call) -> int:
-        """Count one more call that has ended; how often it was the same by now."""
+    def take(self, call: ToolCall, said: ToolResult) -> int:
+        """Count one more call and what the model was told of it; how often it was the same by now."""
         asked = _digest([call.tool, call.arguments])
-        got = _digest([call.ok, call.result, call.error])
+        got = _digest([said.ok, said.result, said.files])
         before, times = self.last.get(asked, (b"", 0))
         self.last[asked] = got, times + 1 if before == got else 1
         return self.last[asked][1]

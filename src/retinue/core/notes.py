@@ -61,7 +61,7 @@ def grace(agent: AgentDefinition, reason: Reason, limit: str, pending: Iterable[
 def _results(pending: Iterable[tuple[str, ToolResult]]) -> str:
     lines, room = [], SHOWN_IN_ALL
     for tool, result in pending:
-        text = shortened(as_text(result.result), min(SHOWN, room))
+        text = shortened(as_text(result.result), max(0, min(SHOWN, room)))
         room -= len(text)
         lines.append(f"- {tool}: {text}")
     return "\n".join(lines)

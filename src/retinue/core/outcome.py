@@ -115,6 +115,8 @@ class Outcome:
     partial: object = None
     error: Failure | None = None
     usage: Usage = Usage()
+    answer_of: str | None = None
+    """The earlier run whose answer was given again."""
 
     @classmethod
     def completed(cls, output: object, usage: Usage = Usage()) -> Outcome:

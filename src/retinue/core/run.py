@@ -121,6 +121,8 @@ class RunState:
     results: dict[str, ToolResult] = field(default_factory=dict)
     hints: list[str] = field(default_factory=list)
     """What people said since the last turn began."""
+    steered: bool = False
+    """Whether people said anything at all."""
     silent_turns: int = 0
     """How many answers in a row asked for nothing."""
     prompt_characters: int = 0
@@ -135,8 +137,8 @@ class RunState:
     """How many messages the summary stands for."""
     moved: set[str] = field(default_factory=set)
     """Calls of whose results the prompt has only the ends."""
-    compaction_failed_at: int = 0
-    """How many tokens the prompt had when it could not be shortened."""
+    compacted_at: int = 0
+    """How many tokens the prompt had when it had been shortened last, or could not be."""
     recovery: Reason | None = None
     recovery_turn: int = 0
     recovery_over: bool = False
@@ -155,6 +157,11 @@ class RunState:
         """What the next turn adds to what was said: results of calls, what people said, what the run itself says."""
         said = tuple(Text(text=text) for text in (*self.hints, *notes))
         return [*_said_by_tools(self), *([Message(role="user", parts=said)] if said else [])]
+
+    @property
+    def since_asked(self) -> list[Message]:
+        """What was said since the last prompt: its answer, and what came of it."""
+        return [*(message for message in self.transcript[-1:] if message.role == "model"), *self.next_messages(())]
 
     @property
     def silent(self) -> bool:
@@ -337,6 +344,7 @@ def outcome_in(data: e.RunFinished) -> Outcome:
         partial=data.partial,
         error=data.error,
         usage=data.usage,
+        answer_of=data.answer_of,
     )
 
 
@@ -375,6 +383,7 @@ def _model_retried(state: RunState, event: e.Event, data: e.ModelRetried, refuse
     _in_open_turn(state, data.turn, data.try_, refuse)
     state.try_ += 1
     state.broken_off = False
+    state.usage += data.usage
 
 
 def _model_responded(state: RunState, event: e.Event, data: e.ModelResponded, refuse: _Refusal) -> None:
@@ -464,6 +473,7 @@ def _ticket_closed(state: RunState, event: e.Event, data: e.TicketClosed, refuse
 def _steer_received(state: RunState, event: e.Event, data: e.SteerReceived, refuse: _Refusal) -> None:
     _take_signal(state, data.signal, refuse)
     state.hints.append(data.text)
+    state.steered = True
 
 
 def _recovery_started(state: RunState, event: e.Event, data: e.RecoveryStarted, refuse: _Refusal) -> None:
@@ -484,8 +494,8 @@ def _limit_reached(state: RunState, event: e.Event, data: e.LimitReached, refuse
 
 def _compacted(state: RunState, event: e.Event, data: e.HistoryCompacted, refuse: _Refusal) -> None:
     state.usage += data.usage
+    state.compacted_at = data.tokens_after or data.tokens_before
     if not data.ok:
-        state.compaction_failed_at = data.tokens_before
         return
     if data.upto > len(state.transcript):
         refuse(f"there are {len(state.transcript)} messages.")
@@ -570,15 +580,17 @@ _APPLY: dict[type[e.EventData], Callable[[RunState, e.Event, Any, _Refusal], Non
 }
 
 
-def closing(state: RunState, cause: str, text: str = "", thinking: str = "") -> list[e.EventData]:
+def closing(
+    state: RunState, cause: str, text: str = "", thinking: str = "", lost: Usage | None = None
+) -> list[e.EventData]:
     """What must be recorded before a run can end while calls or a turn are open: nothing is left without a result.
 
-    `text` and `thinking` are what the open turn has said so far. Of a turn that broke off before and has said nothing
-    since, there is nothing more to record.
+    `text` and `thinking` are what the open turn has said so far, `lost` is what that cost. Of a turn that broke off
+    before and has said nothing since, there is nothing more to record.
     """
     ends: list[e.EventData] = []
     if state.turn_open and (text or thinking or not state.broken_off):
-        ends.append(interruption(state, cause, text, thinking))
+        ends.append(interruption(state, cause, text, thinking, lost))
     for call in state.open_calls.values():
         unknown = call.effect is Effect.WRITE and not call.asks
         error = Failure(kind=UNKNOWN if unknown else INTERRUPTED, message=f"interrupted: {cause}")
@@ -586,9 +598,9 @@ def closing(state: RunState, cause: str, text: str = "", thinking: str = "") -> 
     return ends
 
 
-def interruption(state: RunState, cause: str, text: str, thinking: str) -> e.TurnInterrupted:
+def interruption(state: RunState, cause: str, text: str, thinking: str, lost: Usage | None = None) -> e.TurnInterrupted:
     """The open turn broke off; what it cost is estimated, since nobody said."""
-    lost = Usage(
+    lost = lost or Usage(
         calls=1,
         input_tokens=state.prompt_characters // CHARACTERS_OF_A_TOKEN,
         output_tokens=(len(text) + len(thinking)) // CHARACTERS_OF_A_TOKEN,

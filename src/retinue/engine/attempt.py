@@ -488,17 +488,24 @@ class Attempt:
         return self._stop is not None
 
     async def _finish(self, outcome: Outcome) -> None:
+        cause = outcome.error.message if outcome.error else outcome.reason.value
         said = self._speech.said() if self._state.turn_open else None
         text, thinking = (said.text(), said.text("thinking")) if said else ("", "")
+        lost = self._context.lost(said) if said else None
         try:
-            await self._end(outcome, text, thinking)
+            self._journal.note(*closing(self._state, cause, text, thinking, lost))
+            await self._end(outcome, text)
         except BadInput as error:  # something of it cannot be stored
+            self._journal.note(*closing(self._state, cause))
             await self._end(_failed(Reason.INVALID, error))
 
-    async def _end(self, outcome: Outcome, text: str = "", thinking: str = "") -> None:
+    async def _end(self, outcome: Outcome, text: str = "") -> None:
+        """End the run. All that was said to it until then is in its journal."""
+        while not await self._ends(outcome, text):
+            await self._take_signals()
+
+    async def _ends(self, outcome: Outcome, text: str) -> bool:
         state = self._state
-        cause = outcome.error.message if outcome.error else outcome.reason.value
-        self._journal.note(*closing(state, cause, text, thinking))
         finished = e.RunFinished(
             status=outcome.status,
             reason=outcome.reason,
@@ -508,14 +515,23 @@ class Attempt:
             error=outcome.error,
             usage=state.usage,
             unread=tuple(state.hints),
+            answer_of=outcome.answer_of,
+            answer_key=self._answer_key(outcome),
             active_ms=self._active_ms(),
             signal=self._last_taken(),
         )
         answer = None
         if self.row.message_id:
             answer = self._services.codec.encode_parts(answer_parts(finished.output, finished.partial))
-        await self._journal.finish(finished, cancel_children=bool(state.open_children), answer=answer)
         self.rest = outcome.status.value
+        return await self._journal.finish(
+            finished, signal_seen=self._signals_seen, cancel_children=bool(state.open_children), answer=answer
+        )
+
+    def _answer_key(self, outcome: Outcome) -> str | None:
+        """Only what was reached by itself is given again: not what a limit, a person or an earlier answer came to."""
+        own = outcome.reason is Reason.GOAL and outcome.answer_of is None and not self._state.steered
+        return self._context.answer_key if own else None
 
     async def _let_go(self) -> None:
         if not self._journal.error:
@@ -564,7 +580,8 @@ class Attempt:
             case "resume":
                 self._paused = False
             case "steer":
-                return [e.SteerReceived(text=said["text"], by=said.get("by", ""), signal=signal.n)]
+                text, by = said["text"], said.get("by", "")
+                return [e.SteerReceived(text=text, by=by, turn=state.turn + 1, signal=signal.n)]
             case "child" if said["call_id"] in state.open_children:
                 return [
                     e.ChildFinished(

@@ -21,9 +21,9 @@ import msgspec
 
 from retinue.core import events as e
 from retinue.core.budget import MICROS
-from retinue.core.delta import Progress
+from retinue.core.delta import OpenTurn, Progress
 from retinue.core.messages import Message
-from retinue.core.outcome import Effect, Failure, Outcome, Status, Waits
+from retinue.core.outcome import Effect, Failure, Outcome, Status, Usage, Waits
 from retinue.core.run import Call, Child, RunState, Ticket
 from retinue.core.schema import wrong_schema
 from retinue.core.thread import ThreadMessage, files_shown, turns
@@ -132,6 +132,10 @@ class RunContext:
         self.held = False
         self.broken: RuleBroken | None = None
         self._went_on: WeakSet[asyncio.Task[object]] = WeakSet()
+        self.answer_key: str | None = None
+        """Under which the answer of this run may be given again to whoever asks the same."""
+        self.lost: Callable[[OpenTurn], Usage | None] = lambda said: None
+        """What the answer costs that is being given, if it breaks off now; whoever asks for it knows."""
 
     # Recording
 
@@ -223,10 +227,39 @@ class RunContext:
         """Put money aside for a call. False when the tree's purse has not as much, or would have less than `keep`."""
         if self.run.purse_limit is None:
             return True
+        await self.sync()  # what the calls before have cost is known to the purse
         write = Reserve(
             run_id=self.run.id, attempt=self.run.attempt, micros=round(usd * MICROS), keep=round(keep * MICROS)
         )
         return await self._journal.outlast(lambda _: self._store.reserve(write))
+
+    async def money_left(self) -> float | None:
+        """What the tree's purse has for this run's next call; None when there is no purse."""
+        if self.run.purse_limit is None:
+            return None
+        await self.sync()
+        root = await self._journal.outlast(lambda _: self._store.run(self.run.root_id))
+        own = await self._journal.outlast(lambda _: self._store.run(self.run.id))
+        assert root
+        assert own
+        gone = (root.purse_spent or 0) + (root.purse_held or 0) - (own.reserved or 0)
+        return (self.run.purse_limit - gone) / MICROS
+
+    # Answers of earlier runs
+
+    async def answered_before(self, answer_key: str, seconds: float) -> Outcome | None:
+        """The answer of a run of the same owner that ended under that key within so many seconds. Such a run has
+        answered by itself: an answer does not become younger by being given again."""
+        store, owner = self._store, self.run.owner
+        since = await self._journal.outlast(lambda _: store.now()) - round(seconds * 1000)
+        run_id = await self._journal.outlast(lambda _: store.answered(owner, answer_key, since))
+        if run_id is None:
+            return None
+        last = await self._journal.outlast(lambda _: store.last_event(run_id))
+        if last is None:
+            return None  # pruned in this very moment
+        outcome = outcome_of(await self._codec.used(last))
+        return Outcome(status=outcome.status, reason=outcome.reason, output=outcome.output, answer_of=run_id)
 
     # Steps
 

@@ -95,13 +95,19 @@ class Journal:
                 await self._append()
             return parked
 
-    async def finish(self, finished: e.RunFinished, *, cancel_children: bool, answer: str | None = None) -> None:
-        """End the run, with what is noted and the parts of the message that it answers with, in one transaction."""
+    async def finish(
+        self, finished: e.RunFinished, *, signal_seen: int, cancel_children: bool, answer: str | None = None
+    ) -> bool:
+        """End the run, with what is noted and the parts of the message that it answers with, in one transaction; False
+        when a signal came first, of which the end does not say yet what became of it."""
         async with self._turn:
             if self.error:
                 raise Lost
-            await self._append(self._codec.encode(finished), cancel_children=cancel_children, answer=answer)
-            self._apply(finished)
+            last = self._codec.encode(finished)
+            ended = await self._append(last, signal_seen=signal_seen, cancel_children=cancel_children, answer=answer)
+            if ended:
+                self._apply(finished)
+            return ended
 
     async def close(self, *, abandon: bool) -> None:
         """Wait for what is under way, or give it up; write nothing more."""
@@ -135,11 +141,11 @@ class Journal:
         self,
         last: Draft | None = None,
         *,
-        signal_seen: int = 0,
+        signal_seen: int | None = None,
         cancel_children: bool = False,
         answer: str | None = None,
     ) -> bool:
-        """Put what is noted on disk, and `last` with it. False when a signal forbade a park: nothing was written."""
+        """Put what is noted on disk, and `last` with it. False when a signal forbade that: nothing was written."""
         while self._drafts or last:
             # Taken before the first await: what is noted meanwhile goes into the next append.
             drafts, self._drafts = self._drafts, []

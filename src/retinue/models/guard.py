@@ -14,13 +14,14 @@ from copy import copy
 from dataclasses import dataclass, replace
 
 from retinue.core.outcome import Usage
-from retinue.errors import BadInput, CircuitOpen, ModelBroken, ModelBusy, ModelError, ModelRefused
+from retinue.errors import BadInput, CircuitOpen, ModelBroken, ModelBusy, ModelError, ModelRefused, ModelUnavailable
 from retinue.models import estimate
 from retinue.models.breaker import Breaker
 from retinue.models.config import RetryConfig
 from retinue.models.health import Health, Record, failure_of
 from retinue.models.lane import Lane
 from retinue.models.prices import Prices
+from retinue.models.silence import until_silent
 from retinue.models.takes import Row
 from retinue.ports.clock import Clock
 from retinue.ports.models import Model, ModelRequest, ModelResponse, Retry, Said, Takes
@@ -48,6 +49,10 @@ class Visit:
         self._record.under_way += 1
         return self
 
+    @property
+    def heard(self) -> bool:
+        return bool(self._first)
+
     def hears(self) -> None:
         if not self._first:
             self._first = self._clock.now_ms()
@@ -65,7 +70,8 @@ class Visit:
 
 
 class Guard:
-    """A model that is asked with patience, but not without limit."""
+    """A model that is asked with patience, but not without limit. Of one that is `watched` nobody else notices that it
+    has fallen silent."""
 
     def __init__(
         self,
@@ -79,6 +85,7 @@ class Guard:
         prices: Prices,
         seller: Seller,
         row: Row | None = None,
+        watched: bool = False,
         others: Callable[[], Sequence[Model]] = tuple,
         chance: Callable[[], float] = random.random,
     ) -> None:
@@ -86,7 +93,7 @@ class Guard:
         self._model, self._provider, self._clock = model, provider, clock
         self._lane, self._breaker, self._retry = lane, breaker, retry
         self._prices, self._seller, self._row = prices, seller, row
-        self._others, self._chance = others, chance
+        self._watched, self._others, self._chance = watched, others, chance
         self._record = Record()
 
     def variant(self, retry: RetryConfig, others: Callable[[], Sequence[Model]]) -> Guard:
@@ -141,7 +148,7 @@ class Guard:
             with Visit(self._breaker, self._record, self._clock) as visit:
                 response: ModelResponse | None = None
                 try:
-                    async with aclosing(self._model.ask(request)) as answer:
+                    async with aclosing(self._heard(request)) as answer:
                         async for said in answer:
                             visit.hears()
                             if isinstance(said, ModelResponse):
@@ -150,6 +157,8 @@ class Guard:
                             yield said
                 except (ModelError, BadInput):
                     raise
+                except TimeoutError:
+                    raise self._silent(request, begun=visit.heard) from None
                 except Exception as error:
                     # An error that is none of ours may hold anything, also a key: only its kind is told.
                     raise ModelBroken(model=self.name, problem=f"asking failed with {type(error).__name__}") from error
@@ -158,6 +167,16 @@ class Guard:
         finally:
             self._lane.leave()
         yield await self._priced(response)
+
+    def _heard(self, request: ModelRequest) -> AsyncGenerator[Said, None]:
+        saying, patience = self._model.ask(request), request.settings.timeout
+        return until_silent(saying, self._clock, patience) if self._watched and patience else saying
+
+    def _silent(self, request: ModelRequest, *, begun: bool) -> ModelError:
+        seconds = request.settings.timeout
+        if begun:
+            return ModelBroken(model=self.name, problem=f"it broke off: nothing came any more for {seconds:g} s")
+        return ModelUnavailable(model=self.name, problem=f"it said nothing for {seconds:g} s")
 
     def health(self) -> Health:
         record, now = self._record, self._clock.now_ms()

@@ -85,7 +85,8 @@ class Probed:
 
 
 class ModelNames:
-    """Finds a model by its name. Models that are given go first, and are asked as they are."""
+    """Finds a model by its name. Models that are given go first, and are asked as they are, unless somebody says how
+    often or who is asked instead."""
 
     def __init__(
         self,
@@ -278,6 +279,7 @@ class ModelNames:
             prices=self._prices,
             seller=self._seller(provider, name),
             row=row,
+            watched=provider in (GIVEN, "test"),
             others=lambda: self._others(meant),
         )
         self._guards[meant] = guard

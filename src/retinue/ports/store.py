@@ -338,9 +338,9 @@ class Reserve:
 class Append:
     """Record events of a claimed run, in order, with the children that they start.
 
-    `run.waiting` parks the run, unless signals after `signal_seen` are there: then nothing is written and the
-    answer is None. `run.finished` ends it, tells its parent, and with `cancel_children` cancels what still runs below;
-    `answer` are the parts of the message that it answers with.
+    `run.waiting` parks the run, `run.finished` ends it, unless signals after `signal_seen` are there: then nothing is
+    written and the answer is None. An end that names none comes whatever was said. It tells the parent, and with
+    `cancel_children` cancels what still runs below; `answer` are the parts of the message that the run answers with.
     `again` says that the write may have been done already: the answer was lost with the connection.
     """
 
@@ -350,7 +350,7 @@ class Append:
     drafts: tuple[Draft, ...]
     children: tuple[Submit, ...] = ()
     files: tuple[tuple[str, int], ...] = ()
-    signal_seen: int = 0
+    signal_seen: int | None = None
     cancel_children: bool = False
     answer: str | None = None
     again: bool = False
@@ -548,6 +548,9 @@ class Store(Protocol):
     async def tree(self, root_id: str) -> list[RunRow]: ...
     async def held(self, worker_id: str) -> dict[str, tuple[int, int]]: ...
     async def statuses(self, run_ids: Sequence[str]) -> dict[str, Status]: ...
+    async def answered(self, owner: str, answer_key: str, since: int) -> str | None:
+        """The newest run that ended since then with an answer that may be given again under that key."""
+
     async def children(self, parent_id: str) -> list[RunRow]: ...
     async def thread(self, thread_id: str) -> ThreadRow | None: ...
     async def threads(

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import time
 from contextlib import aclosing
+from dataclasses import replace
+from functools import partial
 
 from retinue.core import events as e
+from retinue.core.delta import OpenTurn
 from retinue.core.outcome import Usage
+from retinue.core.run import CHARACTERS_OF_A_TOKEN
 from retinue.engine.context import RunContext
 from retinue.errors import ModelBroken, RetinueError
 from retinue.ports.models import Model, ModelRequest, ModelResponse, Piece, Retry
@@ -14,6 +18,7 @@ from retinue.ports.models import Model, ModelRequest, ModelResponse, Piece, Retr
 
 async def ask(ctx: RunContext, model: Model, request: ModelRequest) -> e.ModelResponded:
     """Ask until there is a whole answer; leaving this stops the answer at its source. Raises `ModelError`."""
+    ctx.lost = partial(lost, model, request)
     answer = _Answer(ctx, model.name)
     try:
         async with aclosing(model.ask(request)) as saying:
@@ -24,6 +29,13 @@ async def ask(ctx: RunContext, model: Model, request: ModelRequest) -> e.ModelRe
     except Exception as error:  # however it fails, it is the model that failed
         raise ModelBroken(model=model.name, problem=f"{type(error).__name__}: {error}") from error
     return answer.responded()
+
+
+def lost(model: Model, request: ModelRequest, said: OpenTurn) -> Usage:
+    """What an answer cost that broke off: all that the model was given, and what it said, by our own count."""
+    length = said.length // CHARACTERS_OF_A_TOKEN
+    shortest = replace(request, settings=replace(request.settings, max_tokens=max(1, length)))
+    return replace(model.at_most(shortest), output_tokens=length, estimated=True)
 
 
 class _Answer:
@@ -49,9 +61,10 @@ class _Answer:
                 self._response = said
 
     def _again(self, retry: Retry) -> None:
-        ctx, try_ = self._ctx, self._ctx.state.try_
+        ctx, delay, model, spent = self._ctx, _ms(retry.delay), retry.model, spent_on_nothing(self._ctx)
+        try_ = ctx.state.try_
         ctx.note(
-            e.ModelRetried(turn=self._turn, try_=try_, error=retry.error, delay_ms=_ms(retry.delay), model=retry.model)
+            e.ModelRetried(turn=self._turn, try_=try_, error=retry.error, delay_ms=delay, model=model, usage=spent)
         )
         ctx.speech.begin(self._turn, ctx.state.try_)
         self._first = None
@@ -80,9 +93,16 @@ def _look_at(text: str, model: str) -> None:
         raise ModelBroken(model=model, problem="its answer has characters that Unicode does not know") from None
 
 
-def settled(reserved: Usage, spent: Usage) -> e.BudgetSettled:
-    """What a call had put aside is replaced by what it cost."""
-    return e.BudgetSettled(reserved_usd=reserved.cost_usd, spent_usd=spent.cost_usd)
+def spent_on_nothing(ctx: RunContext) -> Usage:
+    """What a try cost that failed by itself: one that had said nothing was no answer, and nobody is paid for it."""
+    said = ctx.speech.said()
+    return ctx.lost(said) or Usage() if said and said.length else Usage()
+
+
+def settle(ctx: RunContext, reserved: Usage, spent_usd: float) -> None:
+    """What a call had put aside is replaced by what it cost, with all its tries."""
+    if ctx.run.purse_limit is not None:
+        ctx.note(e.BudgetSettled(reserved_usd=reserved.cost_usd, spent_usd=spent_usd))
 
 
 def _ms(seconds: float) -> int:

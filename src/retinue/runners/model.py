@@ -13,7 +13,7 @@ from retinue.engine.context import RunContext
 from retinue.engine.description import Capabilities, Description
 from retinue.errors import BadInput, ModelError
 from retinue.ports.models import Model, ModelRequest, Models
-from retinue.runners.ask import ask, settled
+from retinue.runners.ask import ask, settle
 
 
 class ModelRunner:
@@ -67,8 +67,9 @@ class ModelRunner:
                     characters=characters(request.messages),
                 )
             )
-        responded = await ask(ctx, model, request)
-        ctx.note(responded, *([settled(at_most, responded.usage)] if ctx.run.purse_limit is not None else []))
+        before = ctx.state.usage.cost_usd
+        ctx.note(await ask(ctx, model, request))
+        settle(ctx, at_most, ctx.state.usage.cost_usd - before)
         return None
 
     async def cancel(self, ctx: RunContext) -> None:

@@ -21,6 +21,9 @@ TREE = (
     f"UNION ALL SELECT {_RUN} FROM runs WHERE root_id = ? AND parent_id IS NOT NULL"
 )
 HELD = "SELECT id, attempt, signal_seq FROM runs WHERE worker_id = ? AND status = 'running'"
+ANSWERED = (
+    "SELECT id FROM runs WHERE owner = ? AND answer_key = ? AND finished_at >= ? ORDER BY finished_at DESC LIMIT 1"
+)
 EVENTS = f"SELECT {_EVENT} FROM events WHERE run_id = ? AND seq > ? ORDER BY seq LIMIT ?"
 TREE_EVENTS = f"SELECT {_EVENT} FROM events WHERE root_id = ? AND root_seq > ? ORDER BY root_seq LIMIT ?"
 EVENTS_OF = f"SELECT {_EVENT} FROM events WHERE run_id {{in}} AND type {{in}} ORDER BY run_id, seq"

@@ -186,6 +186,10 @@ class SqlStore:
     async def statuses(self, run_ids: Sequence[str]) -> dict[str, Status]:
         return {row[0]: Status(row[1]) for row in await self._read(queries.STATUSES_OF, list(run_ids))}
 
+    async def answered(self, owner: str, answer_key: str, since: int) -> str | None:
+        rows = await self._read(queries.ANSWERED, owner, answer_key, since)
+        return str(rows[0][0]) if rows else None
+
     async def children(self, parent_id: str) -> list[port.RunRow]:
         return [queries.run_row(row) for row in await self._read(queries.CHILDREN, parent_id)]
 

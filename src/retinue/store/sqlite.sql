@@ -114,11 +114,14 @@ CREATE TABLE runs (
     purse_spent BIGINT,
     purse_held BIGINT,
     reserved BIGINT,
+    answer_key TEXT,
     PRIMARY KEY (id)
 )
  WITHOUT ROWID;
 
 CREATE INDEX runs_behind ON runs (after_run_id) WHERE after_run_id IS NOT NULL;
+
+CREATE INDEX runs_by_answer ON runs (owner, answer_key, finished_at) WHERE answer_key IS NOT NULL;
 
 CREATE UNIQUE INDEX runs_by_key ON runs (owner, idempotency_key) WHERE idempotency_key IS NOT NULL;
 

@@ -92,6 +92,7 @@ runs = _table(
     _number("purse_spent", null=True),
     _number("purse_held", null=True),
     _number("reserved", null=True),
+    _text("answer_key", null=True),
 )
 # Partial indexes: what has ended costs a claim nothing, however much of it there is.
 _queued = text("status = 'queued' AND after_run_id IS NULL AND wake_at IS NULL")
@@ -127,6 +128,15 @@ Index(
     unique=True,
     sqlite_where=text("idempotency_key IS NOT NULL"),
     postgresql_where=text("idempotency_key IS NOT NULL"),
+)
+_given = text("answer_key IS NOT NULL")
+Index(
+    "runs_by_answer",
+    runs.c.owner,
+    runs.c.answer_key,
+    runs.c.finished_at,
+    sqlite_where=_given,
+    postgresql_where=_given,
 )
 Index(
     "runs_of_root",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import aclosing
-from dataclasses import dataclass, field
+import asyncio
+from dataclasses import dataclass
 
 from retinue.core import events as e
+from retinue.core.agent import AgentLimits
 from retinue.core.compaction import (
     CHECK,
     SUMMARISE,
@@ -22,8 +23,9 @@ from retinue.core.outcome import Usage
 from retinue.core.run import CHARACTERS_OF_A_TOKEN
 from retinue.engine.context import RunContext
 from retinue.errors import ModelError
-from retinue.ports.models import Model, ModelRequest, ModelResponse
-from retinue.runners.local.prompt import KEPT_OF_A_RESULT
+from retinue.ports.models import Model, ModelRequest
+from retinue.runners.aside import Aside
+from retinue.runners.local.prompt import KEPT_OF_A_RESULT, LocalPrompt
 
 
 class NoSummary(Exception):
@@ -36,11 +38,12 @@ class Compaction:
 
     ctx: RunContext
     model: Model
+    prompt: LocalPrompt
     config: CompactionConfig
-    spent: Usage = field(default=Usage(), init=False)
+    limits: AgentLimits
 
     async def before_turn(self) -> None:
-        """Shorten the prompt of the next turn if that of the last was too long."""
+        """Shorten the prompt of the next turn if it would be too long."""
         state = self.ctx.state
         need = need_of(state, self.model.takes.context_tokens, self.config)
         if need is None:
@@ -49,9 +52,8 @@ class Compaction:
         if left <= need.room:
             return
         cut = cut_of(state, self.config)
-        if cut <= max(state.summarised, 1):
-            return
-        await self._summarise(cut, left)
+        if cut > max(state.summarised, 1):
+            await self._summarise(cut, left)
 
     def _move(self, need: Need) -> int:
         """Leave only the ends of old results; how many tokens there are then."""
@@ -59,50 +61,45 @@ class Compaction:
         if not moving:
             return need.tokens
         saved = sum(len(as_text(result.result)) - KEPT_OF_A_RESULT for result in moving) // CHARACTERS_OF_A_TOKEN
-        left = max(0, need.tokens - saved)
+        left = max(1, need.tokens - saved)
         moved = tuple(result.call_id for result in reversed(moving))
         self.ctx.note(e.HistoryCompacted(moved=moved, tokens_before=need.tokens, tokens_after=left))
         return left
 
     async def _summarise(self, cut: int, before: int) -> None:
         state = self.ctx.state
-        source = as_source(state.transcript[state.summarised : cut], state.summary)
-        self.spent = Usage()
+        source = as_source(state.transcript[state.summarised : cut], state.summary, self.prompt.task)
+        aside = Aside(self.ctx, self.model, self.limits.turn_timeout, self.limits.idle_timeout)
         try:
-            summary = await self._summary(source)
+            summary = await _summary(aside, source)
+        except asyncio.CancelledError:
+            self._failed("it was interrupted", before, aside.spent)
+            raise
         except (ModelError, NoSummary) as error:
-            failed = e.HistoryCompacted(
-                ok=False, problem=str(error), tokens_before=before, tokens_after=before, usage=self.spent
-            )
-            self.ctx.note(failed)
+            self._failed(str(error), before, aside.spent)
             return
-        after = before - (len(source) - len(summary)) // CHARACTERS_OF_A_TOKEN
+        after = max(1, before - (len(source) - len(summary)) // CHARACTERS_OF_A_TOKEN)
         self.ctx.note(
-            e.HistoryCompacted(
-                upto=cut, summary=summary, tokens_before=before, tokens_after=max(after, 1), usage=self.spent
-            )
+            e.HistoryCompacted(upto=cut, summary=summary, tokens_before=before, tokens_after=after, usage=aside.spent)
         )
 
-    async def _summary(self, source: str) -> str:
-        """A summary, checked against its source in a second pass."""
-        first = await self._ask(SUMMARISE, source)
-        if not first.strip():
-            raise NoSummary("the summary was empty")
-        second = await self._ask(CHECK, f"THE SOURCE\n{source}\n\nTHE SUMMARY\n{first}")
-        summary = (second if second.strip() else first).strip()
-        if len(summary) >= len(source):
-            raise NoSummary("the summary was not shorter than what it stands for")
-        return summary
-
-    async def _ask(self, instructions: str, text: str) -> str:
-        request = ModelRequest(
-            messages=(Message(role="user", parts=(Text(text=text),)),),
-            instructions=instructions,
-            deadline=self.ctx.deadline,
+    def _failed(self, problem: str, tokens: int, spent: Usage) -> None:
+        self.ctx.note(
+            e.HistoryCompacted(ok=False, problem=problem, tokens_before=tokens, tokens_after=tokens, usage=spent)
         )
-        said = ""
-        async with aclosing(self.model.ask(request)) as answer:
-            async for piece in answer:
-                if isinstance(piece, ModelResponse):
-                    said, self.spent = text_of(piece.parts), self.spent + piece.usage
-        return said
+
+
+async def _summary(aside: Aside, source: str) -> str:
+    """A summary, checked against its source in a second pass."""
+    first = await _said(aside, SUMMARISE, source)
+    if not first:
+        raise NoSummary("the summary was empty")
+    if len(first) >= len(source):
+        raise NoSummary("the summary was not shorter than what it stands for")
+    second = await _said(aside, CHECK, f"THE SOURCE\n{source}\n\nTHE SUMMARY\n{first}")
+    return second if 0 < len(second) < len(source) else first
+
+
+async def _said(aside: Aside, instructions: str, text: str) -> str:
+    asked = Message(role="user", parts=(Text(text=text),))
+    return text_of((await aside.ask(ModelRequest(messages=(asked,), instructions=instructions))).parts).strip()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -9,14 +10,16 @@ from retinue.core import events as e
 from retinue.core import notes
 from retinue.core.agent import AgentDefinition
 from retinue.core.loop import Ask, Finish, Moment, Perform, Recover, Repeats, decide, unrecovered
+from retinue.core.messages import ToolCall, ToolResult
 from retinue.core.outcome import Outcome, Status
+from retinue.core.run import RunState
 from retinue.core.tool import FINISH
 from retinue.engine.alarm import Alarm, Rung
 from retinue.engine.context import RunContext
 from retinue.ports.clock import Timer
 from retinue.runners.local.calls import Calls
 from retinue.runners.local.compaction import Compaction
-from retinue.runners.local.reader import READ_RESULT
+from retinue.runners.local.reader import READ_RESULT, SPEC
 from retinue.runners.local.turn import Given, Turns
 
 
@@ -33,13 +36,12 @@ class Loop:
 
     def __post_init__(self) -> None:
         self._repeats, self._repeated = Repeats(), 0
-        state = self.ctx.state
-        for call in state.calls.values():
-            if call.finished and call.call_id not in state.asked:
-                self._repeats.take(call)
-        if not state.unanswered:
+        for call, said in _made_before(self.ctx.state):
+            self._repeats.take(call, said)
+        if not self.ctx.state.unanswered:
             self._count()
-        self._given_at_first = self.given.without(READ_RESULT)
+        own = self.given.tools.get(READ_RESULT) is not SPEC
+        self._given_at_first = self.given if own else self.given.without(READ_RESULT)
         self._grace: Alarm | None = None
         self._grace_timer: Timer | None = None
 
@@ -75,9 +77,9 @@ class Loop:
 
     def _count(self) -> None:
         """How often the calls of the last turn, which have all ended, gave the same before."""
-        calls = self.ctx.state.calls
-        made = [calls[call_id] for call_id in self.ctx.state.asked if call_id in calls]
-        self._repeated = max((self._repeats.take(call) for call in made), default=0)
+        state = self.ctx.state
+        made = [(call, state.results[call_id]) for call_id, call in state.asked.items() if call_id in state.results]
+        self._repeated = max((self._repeats.take(call, said) for call, said in made), default=0)
 
     # Asking
 
@@ -128,3 +130,14 @@ class Loop:
         if self.ctx.state.recovery and not self.ctx.state.recovery_over:
             self.ctx.note(e.RecoveryFinished(ok=outcome.status is Status.COMPLETED))
         return outcome
+
+
+def _made_before(state: RunState) -> Iterator[tuple[ToolCall, ToolResult]]:
+    """The calls of this run's earlier answers, each with what it gave."""
+    asked: dict[str, ToolCall] = {}
+    for message in state.transcript:
+        for part in message.parts:
+            if isinstance(part, ToolCall):
+                asked[part.call_id] = part
+            elif isinstance(part, ToolResult) and part.call_id in asked and part.call_id in state.calls:
+                yield asked[part.call_id], part

@@ -29,9 +29,21 @@ class LocalPrompt:
         self.files: dict[str, bytes] = dict(opening.head.files)
         self._opened: dict[str, Message] = {}
         self._shown: list[Message] = []
-        self._taken = 0
-        self._view = _view_of(ctx.state)
+        self._taken, self._view = ctx.state.summarised, (0, 0)  # what was shortened before is shown so
         self._characters = characters(self.head)
+
+    @property
+    def task(self) -> tuple[Message, ...]:
+        """What the run was asked: it stays, however much is summarised."""
+        transcript = self._ctx.state.transcript
+        said = self.head[-1:] if self._ctx.state.input_at is None else self._first(len(transcript))
+        return tuple(message for message in said if message.role == "user")
+
+    def _first(self, upto: int) -> list[Message]:
+        """The first thing that was said, and what this run was asked, where it goes on from another one."""
+        state = self._ctx.state
+        first = [state.transcript[at] for at in sorted({0, state.input_at or 0}) if at < upto]
+        return self._as_shown([message for message in first if message.role == "user"])
 
     async def prepare(self) -> None:
         """Open the files of new messages, so that `messages` needs no more than memory."""
@@ -49,10 +61,14 @@ class LocalPrompt:
         self._opened[result.call_id] = opened.messages[0]
         self.files |= opened.files
 
-    def messages(self, notes: tuple[str, ...] = ()) -> tuple[Message, ...]:
-        """All that the next turn is given, with what it adds itself."""
+    def messages(self) -> tuple[Message, ...]:
+        """All that was said until now: what the open turn was given, however often it is asked."""
         self._take_new()
-        return (*self.head, *self._shown, *self._as_shown(self._ctx.state.next_messages(notes)))
+        return (*self.head, *self._shown)
+
+    def next(self, notes: tuple[str, ...]) -> tuple[Message, ...]:
+        """All that the next turn is given, with what it adds itself."""
+        return (*self.messages(), *self._as_shown(self._ctx.state.next_messages(notes)))
 
     def count(self, messages: Sequence[Message]) -> int:
         """How many characters these are; of what was there before, it is known."""
@@ -71,15 +87,12 @@ class LocalPrompt:
         self._taken = len(state.transcript)
 
     def _beginning(self) -> list[Message]:
-        """The first thing that was said, and what stands for all that a summary replaces."""
+        """What was said first, and what stands for all that a summary replaces."""
         state = self._ctx.state
         if not state.summarised:
             return []
-        first = [message for message in state.transcript[:1] if message.role == "user"]
-        return [
-            *self._as_shown(first),
-            Message(role="user", parts=(Text(text=f"What happened so far, in short:\n{state.summary}"),)),
-        ]
+        summary = Message(role="user", parts=(Text(text=f"What happened so far, in short:\n{state.summary}"),))
+        return [*self._first(state.summarised), summary]
 
     def _as_shown(self, messages: Sequence[Message]) -> list[Message]:
         shown: list[Message] = []

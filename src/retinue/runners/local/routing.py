@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import aclosing
-
 import msgspec
 
 from retinue.core import events as e
@@ -12,9 +10,11 @@ from retinue.core.messages import Data, Message, Text, text_of
 from retinue.core.notes import as_text
 from retinue.core.outcome import Usage
 from retinue.core.routing import Choice, RoutingConfig, choice_of, question, schema_of
+from retinue.engine.alarm import Rung
 from retinue.engine.context import RunContext
-from retinue.errors import BadInput, ModelBroken, ModelError
+from retinue.errors import BadInput, ModelError
 from retinue.ports.models import ModelRequest, ModelResponse, Models, OutputSpec
+from retinue.runners.aside import Aside
 
 
 async def route(
@@ -23,33 +23,32 @@ async def route(
     """The model that was chosen. What goes wrong on the way is told, and the default taken."""
     if ctx.state.model:
         return ctx.state.model
+    choice, spent = Choice(model=default, why="the default: no model could be chosen"), Usage()
     try:
         if routing is None or not routing.choices:
             raise BadInput(problem="nothing is set up for that: see [routing] in retinue.toml.")
-        choice, usage = await _choose(ctx, agent, models, routing)
-    except (BadInput, ModelError, ValueError) as error:
-        message = f"No model could be chosen, so {default} answers: {error}"
-        ctx.note(e.Warned(code="routing", message=message))
-        choice, usage = Choice(model=default, why="the default: no model could be chosen"), Usage()
-    ctx.note(e.ModelRouted(model=choice.model, why=choice.why, usage=usage))
+        limits = agent.limits
+        aside = Aside(ctx, models.resolve(routing.model), limits.turn_timeout, limits.idle_timeout)
+        try:
+            with ctx.time_is_up.interrupting():
+                chosen = _choice(await aside.ask(_request(ctx, agent, routing)), routing)
+        finally:
+            spent = aside.spent
+        models.resolve(chosen.model)  # one that cannot be asked is no choice
+        choice = chosen
+    except (BadInput, ModelError, ValueError, Rung) as error:
+        why = "the time was over" if isinstance(error, Rung) else error
+        ctx.note(e.Warned(code="routing", message=f"No model could be chosen, so {default} answers: {why}"))
+    ctx.note(e.ModelRouted(model=choice.model, why=choice.why, usage=spent))
     return choice.model
 
 
-async def _choose(
-    ctx: RunContext, agent: AgentDefinition, models: Models, routing: RoutingConfig
-) -> tuple[Choice, Usage]:
-    chooser = models.resolve(routing.model)
+def _request(ctx: RunContext, agent: AgentDefinition, routing: RoutingConfig) -> ModelRequest:
     asked = question(routing.choices, agent.description or agent.name, as_text(ctx.input))
-    request = ModelRequest(
+    return ModelRequest(
         messages=(Message(role="user", parts=(Text(text=asked),)),),
         output=OutputSpec(schema=schema_of(routing.choices), name="choice"),
-        deadline=ctx.deadline,
     )
-    async with aclosing(chooser.ask(request)) as answer:
-        async for said in answer:
-            if isinstance(said, ModelResponse):
-                return _choice(said, routing), said.usage
-    raise ModelBroken(model=chooser.name, problem="it ended without an answer")
 
 
 def _choice(response: ModelResponse, routing: RoutingConfig) -> Choice:

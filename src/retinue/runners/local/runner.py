@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from msgspec.structs import replace
+
 from retinue.core.agent import LOCAL, AgentCode, AgentDefinition
+from retinue.core.budget import MICROS
 from retinue.core.compaction import CompactionConfig
 from retinue.core.digest import digest_of
 from retinue.core.outcome import Durability, Outcome
@@ -16,9 +19,10 @@ from retinue.engine.context import RunContext
 from retinue.engine.description import Capabilities, Description
 from retinue.errors import BadInput, WrongInput
 from retinue.ports.definitions import Definitions
-from retinue.ports.models import Model, Models
+from retinue.ports.models import Model, Models, Patience
 from retinue.ports.tools import Tool, Toolbox, Tools
 from retinue.runners.local import reader
+from retinue.runners.local.answers import answered_before
 from retinue.runners.local.calls import Calls
 from retinue.runners.local.client import client_tools
 from retinue.runners.local.compaction import Compaction
@@ -38,6 +42,8 @@ class LocalConfig:
     model: str = "test"
     """Who answers where an agent names nobody."""
     policy: tuple[Rule, ...] = ()
+    patience: Patience | None = None
+    """How often a model is asked, where an agent does not say."""
     routing: RoutingConfig | None = None
     compaction: CompactionConfig = field(default_factory=CompactionConfig)
 
@@ -129,17 +135,19 @@ class LocalRunner:
         agent = known.definition
         if ctx.definition is not known.description.definition:  # it began with another one
             agent = AgentDefinition.from_json(ctx.definition)
+        if answer := await answered_before(ctx, agent, agent.model or self._config.model):
+            return answer
         async with self._tools.open(agent, known.code, ctx.run) as box:
-            loop = await self._loop(ctx, agent, known.code, box)
+            kit = self._kit(ctx, agent, known.code, box)
+            loop = await self._loop(ctx, _limited(agent, ctx), kit, box)
             return await loop.run()
 
     async def cancel(self, ctx: RunContext) -> None:
         """What its tools hold is closed when the code is left."""
 
-    async def _loop(self, ctx: RunContext, agent: AgentDefinition, code: AgentCode, box: Toolbox) -> Loop:
+    async def _loop(self, ctx: RunContext, agent: AgentDefinition, kit: Kit, box: Toolbox) -> Loop:
         warn(ctx, "tools", box.problems)
         model = await self._model(ctx, agent)
-        kit = self._kit(ctx, agent, code, box)
         opening = await opened(ctx, agent, model, box.briefing)
         given = Given(instructions=opening.instructions, tools=kit.specs, settings=agent.settings)
         prompt = LocalPrompt(ctx, opening, model.takes)
@@ -149,7 +157,7 @@ class LocalRunner:
             given,
             Turns(ctx, agent, model, prompt),
             Calls(ctx, agent, kit, Policy.of(agent.policy, self._config.policy), ctx.time_is_up),
-            Compaction(ctx, model, self._config.compaction),
+            Compaction(ctx, model, prompt, self._config.compaction, agent.limits),
         )
 
     async def _model(self, ctx: RunContext, agent: AgentDefinition) -> Model:
@@ -166,7 +174,8 @@ class LocalRunner:
         """Raises what stands against asking that model before anything is stored."""
         if name in (AUTO, INHERIT):
             name = self._config.model
-        return self._models.resolve(name, fallback=agent.fallback_models, patience=agent.retry)
+        patience = agent.retry or self._config.patience
+        return self._models.resolve(name, fallback=agent.fallback_models, patience=patience)
 
     def _kit(self, ctx: RunContext, agent: AgentDefinition, code: AgentCode, box: Toolbox) -> Kit:
         if ctx.client_tools:
@@ -184,3 +193,13 @@ class LocalRunner:
         clashes = [tool.name for tool in theirs if tool.name in taken]
         warn(ctx, "tools", [f"the agent has a tool {name} of its own: the client's is left out" for name in clashes])
         return [*tools, *(tool for tool in theirs if tool.name not in taken)]
+
+
+def _limited(agent: AgentDefinition, ctx: RunContext) -> AgentDefinition:
+    """The agent with the limits of this run: whoever asked for it may have set others, and its tree has one purse."""
+    assert ctx.state.queued
+    cost, purse = agent.limits.max_cost_usd, ctx.run.purse_limit
+    if purse is not None:
+        cost = min(filter(None, (purse / MICROS, cost)))
+    limits = replace(agent.limits, max_minutes=ctx.state.queued.max_minutes, max_cost_usd=cost)
+    return agent if limits == agent.limits else replace(agent, limits=limits)

@@ -9,6 +9,7 @@ import msgspec
 
 from retinue.core import events as e
 from retinue.core.agent import AgentDefinition
+from retinue.core.budget import longest_answer
 from retinue.core.loop import Recover
 from retinue.core.messages import AnyPart, ToolCall
 from retinue.core.outcome import Failure, Outcome, Reason, Status, Usage
@@ -17,7 +18,7 @@ from retinue.engine.alarm import Alarm, Rung, time_limit
 from retinue.engine.context import RunContext
 from retinue.errors import ModelBroken, ModelError, NotStorable
 from retinue.ports.models import Model, ModelRequest, ModelSettings, ToolSpec
-from retinue.runners.ask import ask, settled
+from retinue.runners.ask import ask, settle, spent_on_nothing
 from retinue.runners.local.prompt import LocalPrompt
 
 LONGEST_NAME, LONGEST_CALL_ID = 200, 200  # what is longer is no name, and would stand in every prompt from then on
@@ -35,6 +36,10 @@ class Given:
     def only(self, name: str) -> Given:
         return replace(self, tools={name: self.tools[name]} if name in self.tools else {})
 
+    def at_most(self, tokens: int) -> Given:
+        """With an answer of so many tokens at the most."""
+        return replace(self, settings={**self.settings, "max_tokens": tokens})
+
     def without(self, name: str) -> Given:
         return replace(self, tools={other: spec for other, spec in self.tools.items() if other != name})
 
@@ -51,16 +56,25 @@ class Turns:
         self, given: Given, notes: tuple[str, ...], warnings: tuple[e.Warned, ...], alarm: Alarm, *, grace: bool = False
     ) -> Recover | Outcome | None:
         """Ask, and record the answer. What else may come of it: a limit was hit, or the run has failed."""
-        ctx = self._ctx
+        ctx, reserved = self._ctx, Usage()
         given = self._as_begun(given)
         await self._prompt.prepare()
-        at_most = self._model.at_most(self._request(given, notes)) if self._counts_money() else Usage()
-        if not await self._reserve(at_most, grace=grace):
-            return Recover(Reason.BUDGET, "max_cost_usd")
+        if self._agent.limits.max_cost_usd is not None:
+            paid = await self._reserve(given, notes, grace=grace)
+            if paid is None:
+                return Recover(Reason.BUDGET, "max_cost_usd")
+            given, reserved = paid
         request = self._request(given, notes)  # with what was said while money was put aside
         if not ctx.state.turn_open:
             ctx.note(self._started(given, notes, request), *warnings)  # the notes first: what was warned of is said
             await ctx.sync()
+        before = ctx.state.usage.cost_usd
+        came = await self._answered(request, alarm)
+        settle(ctx, reserved, ctx.state.usage.cost_usd - before)
+        return came
+
+    async def _answered(self, request: ModelRequest, alarm: Alarm) -> Recover | Outcome | None:
+        ctx = self._ctx
         try:
             with alarm.interrupting(), time_limit(ctx.clock, self._agent.limits.turn_timeout):
                 responded = await ask(ctx, self._model, request)
@@ -72,9 +86,8 @@ class Turns:
             return Recover(Reason.TIMEOUT, "turn_timeout")
         except ModelError as error:
             return self._failed(error)
-        responded = self._taken(responded)
         try:
-            ctx.note(responded, *([settled(at_most, responded.usage)] if ctx.run.purse_limit is not None else []))
+            ctx.note(self._taken(responded))
         except NotStorable as error:
             return self._failed(ModelBroken(model=self._model.name, problem=str(error)))
         return None
@@ -88,10 +101,8 @@ class Turns:
         return Given(instructions=state.instructions or "", tools=tools, settings=state.settings or {})
 
     def _request(self, given: Given, notes: tuple[str, ...]) -> ModelRequest:
-        ctx = self._ctx
-        messages = self._prompt.messages() if ctx.state.turn_open else self._prompt.messages(notes)
         return ModelRequest(
-            messages=messages,
+            messages=self._prompt.messages() if self._ctx.state.turn_open else self._prompt.next(notes),
             instructions=given.instructions or None,
             tools=tuple(given.tools.values()),
             settings=settings_of(given.settings, self._agent.limits.idle_timeout),
@@ -123,27 +134,49 @@ class Turns:
 
     # Money
 
-    def _counts_money(self) -> bool:
-        return self._ctx.run.purse_limit is not None or self._agent.limits.max_cost_usd is not None
+    async def _reserve(self, given: Given, notes: tuple[str, ...], *, grace: bool) -> tuple[Given, Usage] | None:
+        """Put aside what the call may cost, and leave as much for a grace turn. Where there is not enough, its answer
+        has to be shorter; nothing comes of it where that is too short for one."""
+        at_most = self._model.at_most(self._request(given, notes))
+        if await self._put_aside(at_most, grace=grace):
+            return given, at_most
+        shortest = self._model.at_most(self._request(given.at_most(1), notes))
+        left = await self._left()
+        length = longest_answer(left if grace else left / 2, shortest, at_most)
+        if length is None:
+            return None
+        shorter = given.at_most(length)
+        at_most = self._model.at_most(self._request(shorter, notes))
+        return (shorter, at_most) if await self._put_aside(at_most, grace=grace) else None
 
-    async def _reserve(self, at_most: Usage, *, grace: bool) -> bool:
-        """Put aside what the call may cost, and leave as much for a grace turn."""
+    async def _put_aside(self, at_most: Usage, *, grace: bool) -> bool:
         keep = 0.0 if grace else at_most.cost_usd
+        return at_most.cost_usd + keep <= self._own_left() and await self._ctx.reserve(at_most.cost_usd, keep=keep)
+
+    async def _left(self) -> float:
+        of_tree = await self._ctx.money_left()
+        return self._own_left() if of_tree is None else min(self._own_left(), of_tree)
+
+    def _own_left(self) -> float:
         limit = self._agent.limits.max_cost_usd
-        if limit is not None and self._ctx.state.usage.cost_usd + at_most.cost_usd + keep > limit:
-            return False
-        return await self._ctx.reserve(at_most.cost_usd, keep=keep)
+        assert limit is not None
+        return limit - self._ctx.state.usage.cost_usd
 
     # Answers
 
     def _interrupted(self, cause: str) -> None:
+        """It was being answered when it was stopped; so what it was asked has its price."""
+        said = self._ctx.speech.said()
+        self._break_off(cause, (self._ctx.lost(said) if said else None) or Usage())
+
+    def _break_off(self, cause: str, spent: Usage) -> None:
         said = self._ctx.speech.said()
         text, thinking = (said.text(), said.text("thinking")) if said else ("", "")
-        self._ctx.note(interruption(self._ctx.state, cause, text, thinking))
+        self._ctx.note(interruption(self._ctx.state, cause, text, thinking, spent))
 
     def _failed(self, error: ModelError) -> Recover | Outcome:
         """A model that would have been asked again, had there been time, has run into the deadline."""
-        self._interrupted(str(error))
+        self._break_off(str(error), spent_on_nothing(self._ctx))
         if error.too_late:
             return Recover(Reason.TIMEOUT, str(error))
         failure = Failure(kind=type(error).__name__, message=str(error))

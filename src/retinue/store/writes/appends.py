@@ -34,11 +34,11 @@ _PARK = f"""WITH b(id, attempt, last, n, waits_for, until, seen) AS ({{rows}})
 UPDATE runs SET {_NUMBER}, status = 'waiting', waits_for = b.waits_for, wake_at = b.until, worker_id = NULL, crashes = 0
 FROM b WHERE {_FENCE} AND runs.signal_seq = b.seen {_GAVE}"""
 
-_FINISH = f"""WITH b(id, attempt, last, n, status, reason, recovered, now) AS ({{rows}})
+_FINISH = f"""WITH b(id, attempt, last, n, status, reason, recovered, now, seen, answer_key) AS ({{rows}})
 UPDATE runs SET {_NUMBER}, status = b.status, reason = b.reason, recovered = b.recovered, finished_at = b.now,
-waits_for = NULL, wake_at = NULL, worker_id = NULL
-FROM b WHERE {_FENCE} {_GAVE}, runs.parent_id, runs.call_id, runs.signal_seq, runs.message_id, runs.after_run_id,
-runs.reserved"""
+answer_key = b.answer_key, waits_for = NULL, wake_at = NULL, worker_id = NULL
+FROM b WHERE {_FENCE} AND (b.seen IS NULL OR runs.signal_seq = b.seen) {_GAVE}, runs.parent_id, runs.call_id,
+runs.signal_seq, runs.message_id, runs.after_run_id, runs.reserved"""
 
 # Whoever waited for a run that had itself to wait goes on waiting for the one before it.
 _FREE = """WITH b(id, after) AS ({rows})
@@ -62,7 +62,10 @@ def append(batch: Batch, writes: list[Append]) -> None:
         columns = "id text, attempt int, last bigint, n bigint, waits_for text, until bigint, seen bigint"
         passed.update((row[0], row) for row in tx.rows(_PARK, columns, [_park_row(w) for w in parks]))
     if ends:
-        columns = "id text, attempt int, last bigint, n bigint, status text, reason text, recovered bool, now bigint"
+        columns = (
+            "id text, attempt int, last bigint, n bigint, status text, reason text, recovered bool, now bigint, "
+            "seen bigint, answer_key text"
+        )
         passed.update((row[0], row) for row in tx.rows(_FINISH, columns, [_finish_row(w, tx.now) for w in ends]))
 
     accepted = [w for w in writes if w.run_id in passed]
@@ -115,12 +118,12 @@ def _park_row(write: Append) -> tuple[object, ...]:
 def _finish_row(write: Append, now: int) -> tuple[object, ...]:
     data = write.drafts[-1].data
     assert isinstance(data, e.RunFinished)
-    return *_guard(write), data.status.value, data.reason.value, data.recovered, now
+    return *_guard(write), data.status.value, data.reason.value, data.recovered, now, write.signal_seen, data.answer_key
 
 
 def _why_refused(tx: Transaction, write: Append) -> Fenced | Appended | None:
-    """Somebody else has the run; or a signal overtook a park, which is no error; or the write is there already,
-    because the connection was lost before its commit could be heard of."""
+    """Somebody else has the run; or a signal overtook a park or an end, which is no error; or the write is there
+    already, because the connection was lost before its commit could be heard of."""
     done = tx.run(
         "SELECT root_seq, at FROM events WHERE run_id = ? AND seq = ? AND attempt = ? AND type = ?",
         write.run_id,

@@ -118,6 +118,7 @@ def _runs() -> None:
         _number("purse_spent", null=True),
         _number("purse_held", null=True),
         _number("reserved", null=True),
+        _text("answer_key", null=True),
     )
     alive = "expires_at IS NOT NULL AND status IN ('queued', 'running', 'waiting')"
     claimable = "status = 'queued' AND after_run_id IS NULL AND wake_at IS NULL"
@@ -130,6 +131,7 @@ def _runs() -> None:
     _index("runs_of_thread", "runs", "thread_id", where="thread_id IS NOT NULL")
     _index("runs_of_source", "runs", "source_run_id", where="source_run_id IS NOT NULL")
     _index("runs_by_key", "runs", "owner, idempotency_key", unique=True, where="idempotency_key IS NOT NULL")
+    _index("runs_by_answer", "runs", "owner, answer_key, finished_at", where="answer_key IS NOT NULL")
     _index("runs_of_root", "runs", "root_id", where="parent_id IS NOT NULL")
 
 
