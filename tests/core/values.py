@@ -5,7 +5,7 @@ from __future__ import annotations
 import types
 from dataclasses import fields
 from enum import Enum
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 from hypothesis import strategies as st
@@ -35,6 +35,8 @@ def values_of(hint: Any) -> st.SearchStrategy[Any]:
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         return st.one_of([values_of(argument) for argument in arguments])
+    if origin is Literal:
+        return st.sampled_from(arguments)
     if origin is tuple:
         return st.lists(values_of(arguments[0]), max_size=3).map(tuple)
     if origin is dict:

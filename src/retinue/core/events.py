@@ -12,8 +12,9 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from retinue.core.messages import AnyPart, File
+from retinue.core.messages import AnyPart, File, Message
 from retinue.core.outcome import Durability, Effect, Failure, Reason, Status, Usage, Waits
+from retinue.core.policy import Policy
 from retinue.errors import NotStorable
 
 
@@ -47,6 +48,8 @@ class RunQueued(EventData):
     source_seq: int | None = None
     continues: bool = False
     client_tools: tuple[dict[str, object], ...] = ()
+    seed: tuple[Message, ...] = ()
+    policy: Policy | None = None
     at_node: str | None = None
     again_at: str | None = None
     model: str | None = None
@@ -106,7 +109,8 @@ class RunFinished(EventData):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnStarted(EventData):
     """A model is about to be asked. What it is given of `tools`, `settings` and `instructions` stands here when it is
-    not as in the turn before; `notes` are what the run itself says to it, after the hints that came since."""
+    not as in the turn before; `notes` are what the run itself says to it, after the hints that came since;
+    `results` what agents in the background gave, by their call, before all of that."""
 
     type: ClassVar[str] = "turn.started"
     turn: int
@@ -115,6 +119,7 @@ class TurnStarted(EventData):
     settings: dict[str, object] | None = None
     instructions: str | None = None
     notes: tuple[str, ...] = ()
+    results: dict[str, str] | None = None
     messages: int = 0
     characters: int = 0
 
@@ -251,6 +256,7 @@ class SteerReceived(EventData):
     type: ClassVar[str] = "steer.received"
     text: str
     by: str = ""
+    key: str = ""
     turn: int | None = None
     signal: int | None = None
 
@@ -322,6 +328,7 @@ class ChildStarted(EventData):
     target: str
     background: bool = False
     of: int | None = None
+    continues: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -70,6 +70,7 @@ class Child:
     target: str
     background: bool
     of: int | None = None
+    continues: str | None = None
     status: Status = Status.QUEUED
     reason: Reason | None = None
     recovered: bool = False
@@ -119,6 +120,10 @@ class RunState:
     asked: dict[str, ToolCall] = field(default_factory=dict)
     """The calls of the last answer, in its order."""
     results: dict[str, ToolResult] = field(default_factory=dict)
+    unheard: list[str] = field(default_factory=list)
+    """Calls of background children that have ended, and of which the model has not been told."""
+    hint_keys: set[str] = field(default_factory=set)
+    """Of hints that are said only once."""
     hints: list[str] = field(default_factory=list)
     """What people said since the last turn began."""
     steered: bool = False
@@ -153,9 +158,9 @@ class RunState:
         """What was said so far. Results of one turn's calls are one message, in the order of the calls."""
         return [*self.transcript, *_said_by_tools(self)]
 
-    def next_messages(self, notes: tuple[str, ...]) -> list[Message]:
+    def next_messages(self, notes: tuple[str, ...], results: Iterable[str] = ()) -> list[Message]:
         """What the next turn adds to what was said: results of calls, what people said, what the run itself says."""
-        said = tuple(Text(text=text) for text in (*self.hints, *notes))
+        said = tuple(Text(text=text) for text in (*results, *self.hints, *notes))
         return [*_said_by_tools(self), *([Message(role="user", parts=said)] if said else [])]
 
     @property
@@ -273,6 +278,10 @@ def _queued(state: RunState, event: e.Event, data: e.RunQueued, refuse: _Refusal
         state.close_past()
     if data.message_id is not None or (state.transcript and not data.continues):
         return  # what it answers is in its thread, or in what it goes on from
+    if data.seed:
+        state.transcript += data.seed
+        state.input_at = len(state.transcript) - 1
+        return
     if data.input is not None:
         state.input_at = len(state.transcript)
     if isinstance(data.input, str):
@@ -357,7 +366,9 @@ def _turn_started(state: RunState, event: e.Event, data: e.TurnStarted, refuse: 
         refuse(f"calls have no result: {', '.join(call.call_id for call in owed)}.")
     state.turn, state.try_, state.turn_open, state.broken_off = data.turn, 1, True, False
     state.prompt_characters = data.characters
-    state.transcript += state.next_messages(data.notes)
+    heard = data.results or {}
+    state.transcript += state.next_messages(data.notes, heard.values())
+    state.unheard = [call_id for call_id in state.unheard if call_id not in heard]
     state.asked, state.results, state.hints = {}, {}, []
     state.instructions = state.instructions if data.instructions is None else data.instructions
     state.tools = state.tools if data.tools is None else data.tools
@@ -473,6 +484,7 @@ def _ticket_closed(state: RunState, event: e.Event, data: e.TicketClosed, refuse
 def _steer_received(state: RunState, event: e.Event, data: e.SteerReceived, refuse: _Refusal) -> None:
     _take_signal(state, data.signal, refuse)
     state.hints.append(data.text)
+    state.hint_keys.add(data.key)
     state.steered = True
 
 
@@ -508,7 +520,7 @@ def _compacted(state: RunState, event: e.Event, data: e.HistoryCompacted, refuse
 def _child_started(state: RunState, event: e.Event, data: e.ChildStarted, refuse: _Refusal) -> None:
     if data.call_id in state.children:
         refuse(f"call {data.call_id} has its child.")
-    child = Child(data.call_id, data.run_id, data.target, data.background, data.of)
+    child = Child(data.call_id, data.run_id, data.target, data.background, data.of, data.continues)
     state.children[data.call_id] = state.open_children[data.call_id] = child
 
 
@@ -522,6 +534,8 @@ def _child_finished(state: RunState, event: e.Event, data: e.ChildFinished, refu
     del state.open_children[data.call_id]
     child.status, child.reason, child.recovered = data.status, data.reason, data.recovered
     state.settled.append((data.call_id, event.at))
+    if child.background:
+        state.unheard.append(data.call_id)
 
 
 def _node_skipped(state: RunState, event: e.Event, data: e.NodeSkipped, refuse: _Refusal) -> None:

@@ -525,7 +525,10 @@ class Attempt:
             answer = self._services.codec.encode_parts(answer_parts(finished.output, finished.partial))
         self.rest = outcome.status.value
         return await self._journal.finish(
-            finished, signal_seen=self._signals_seen, cancel_children=bool(state.open_children), answer=answer
+            finished,
+            signal_seen=self._signals_seen,
+            cancel_children=bool(state.open_children) and not self._context.detached,
+            answer=answer,
         )
 
     def _answer_key(self, outcome: Outcome) -> str | None:
@@ -579,9 +582,9 @@ class Attempt:
                 self._paused = True
             case "resume":
                 self._paused = False
-            case "steer":
+            case "steer" if not (key := said.get("key", "")) or key not in state.hint_keys:
                 text, by = said["text"], said.get("by", "")
-                return [e.SteerReceived(text=text, by=by, turn=state.turn + 1, signal=signal.n)]
+                return [e.SteerReceived(text=text, by=by, key=key, turn=state.turn + 1, signal=signal.n)]
             case "child" if said["call_id"] in state.open_children:
                 return [
                     e.ChildFinished(

@@ -29,10 +29,11 @@ from retinue.core.schema import wrong_schema
 from retinue.core.thread import ThreadMessage, files_shown, turns
 from retinue.engine.alarm import Alarm, time_limit
 from retinue.engine.codec import Codec
+from retinue.engine.description import Capabilities
 from retinue.engine.gate import Gate
 from retinue.engine.hub import Hub
 from retinue.engine.journal import Journal
-from retinue.engine.past import Past, outcome_of, read_outcome, read_whole
+from retinue.engine.past import Past, outcome_of, read_outcome, read_state, read_whole
 from retinue.engine.prompt import Prompt, branch_of, opened_prompt, prompt_of
 from retinue.engine.speech import Speech
 from retinue.engine.submit import Request, Submitter
@@ -51,7 +52,7 @@ from retinue.ids import new_id
 from retinue.ports.clock import Clock
 from retinue.ports.files import Attachments, Files
 from retinue.ports.models import Takes
-from retinue.ports.store import Cancel, Reserve, RunRow, Store, Submit
+from retinue.ports.store import Cancel, Reserve, RunRow, Signal, Store, Submit
 from retinue.ports.threads import Threads
 from retinue.ports.tools import Check
 
@@ -130,6 +131,8 @@ class RunContext:
         self._threads, self._on_broken = threads, on_broken
         self._under_way: set[str] = set()
         self.held = False
+        self.detached = False
+        """Children that still run when this run ends go on."""
         self.broken: RuleBroken | None = None
         self._went_on: WeakSet[asyncio.Task[object]] = WeakSet()
         self.answer_key: str | None = None
@@ -496,6 +499,8 @@ class RunContext:
             before = None if fresh else self.past.child(call_id)
             if before and before.target == request.target:
                 request = replace(request, source_run_id=before.run_id)
+            if request.policy is None and self.state.queued:
+                request = replace(request, policy=self.state.queued.policy)
             submit = self._submitter.prepare_child(request, self.run, call_id)
             submits.append(submit)
             started.append(
@@ -505,6 +510,7 @@ class RunContext:
                     target=submit.run.target,
                     background=background,
                     of=(of or {}).get(call_id),
+                    continues=request.source_run_id if request.continues else None,
                 )
             )
         if started:
@@ -516,6 +522,29 @@ class RunContext:
         if child:
             data = e.encode_json({"message": message, "by": ""}, "The message").decode()
             await self._journal.outlast(lambda _: self._store.cancel(Cancel(run_id=child.run_id, data=data)))
+
+    async def steer_child(self, run_id: str, text: str, key: str) -> None:
+        """Give a child a hint, for its next turn; once for each key."""
+        data = e.encode_json({"text": text, "by": self.run.target, "key": key}, "The hint").decode()
+        await self._store.signal(Signal(run_id=run_id, kind="steer", data=data))
+
+    def capabilities_of(self, target: str) -> Capabilities:
+        return self._submitter.capabilities_of(target)
+
+    async def alive(self) -> int:
+        """How many runs of the tree have not ended."""
+        return await self._journal.outlast(lambda _: self._store.alive(self.run.root_id))
+
+    async def last_seq(self, run_id: str) -> int:
+        row = await self._journal.outlast(lambda _: self._store.run(run_id))
+        return row.last_seq if row else 0
+
+    async def said_by(self, run_id: str) -> str:
+        """What a child that runs has said so far."""
+        turn = await self._journal.outlast(lambda _: self._store.open_turn(run_id))
+        if turn and (text := turn.text()):
+            return text
+        return (await self._journal.outlast(lambda _: read_state(self._store, self._codec, run_id))).said
 
     async def outcomes(self, run_ids: Sequence[str]) -> dict[str, Outcome]:
         """How runs ended, read together."""

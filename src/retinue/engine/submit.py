@@ -10,13 +10,15 @@ import msgspec
 from retinue.core import events as e
 from retinue.core.budget import MICROS
 from retinue.core.digest import digest_of
+from retinue.core.messages import Message
 from retinue.core.outcome import Durability
+from retinue.core.policy import Policy
 from retinue.core.schema import wrong_schema
 from retinue.core.spelling import did_you_mean
 from retinue.core.target import Target
 from retinue.core.tool import FINISH
 from retinue.engine.codec import Codec
-from retinue.engine.description import Describer, Describers, Description
+from retinue.engine.description import Capabilities, Describer, Describers, Description
 from retinue.errors import BadInput, NotSupported
 from retinue.ids import new_id
 from retinue.ports.store import NewRun, RunRow, Submit
@@ -42,6 +44,10 @@ class Request:
     source_seq: int | None = None
     continues: bool = False
     """The input is what is said next to what the source has said and heard."""
+    seed: tuple[Message, ...] = ()
+    """What is said to it before it begins, in the place of its input."""
+    policy: Policy | None = None
+    """What whoever calls it may do itself: it may do no more."""
     at_node: str | None = None
     """The node that a graph is started at."""
     again_at: str | None = None
@@ -93,6 +99,10 @@ class Submitter:
         run_id = new_id("run")
         return self._build(request, run_id=run_id, root_id=run_id)
 
+    def capabilities_of(self, target: str) -> Capabilities:
+        """What the platform of a target can do."""
+        return self._runners.of(Target.parse(target)).capabilities
+
     def prepare_child(self, request: Request, parent: RunRow, call_id: str) -> Submit:
         """A run below another, which lends it its owner and priority."""
         return self._build(request, run_id=new_id("run"), root_id=parent.root_id, parent=parent, call_id=call_id)
@@ -129,6 +139,8 @@ class Submitter:
             source_seq=request.source_seq,
             continues=request.continues,
             client_tools=_client_tools(request, runner),
+            seed=request.seed,
+            policy=request.policy,
             at_node=request.at_node,
             again_at=request.again_at,
             model=request.model,

@@ -594,6 +594,9 @@ class Store(Protocol):
     async def events_of(self, run_ids: Sequence[str], types: Sequence[str]) -> list[Recorded]:
         """The events of some types of some runs, run by run."""
 
+    async def alive(self, root_id: str) -> int:
+        """How many runs of a tree have not ended."""
+
     async def last_event(self, run_id: str) -> Recorded | None: ...
     async def signals(self, run_id: str, after: int) -> list[SignalRow]: ...
     async def paused(self, run_id: str, upto: int) -> bool: ...

@@ -48,6 +48,10 @@ UNSEEN = (
     "EXISTS (SELECT 1 FROM runs WHERE requires = digest AND status = 'queued' AND after_run_id IS NULL "
     "AND wake_at IS NULL{tree}) OR EXISTS (SELECT 1 FROM runs WHERE requires = digest AND status = 'running'{tree}))"
 )
+ALIVE = (
+    "SELECT COUNT(*) FROM runs r WHERE (r.id = ? OR r.root_id = ? AND r.parent_id IS NOT NULL) "
+    "AND r.status IN ('queued', 'running', 'waiting')"
+)
 REQUIREMENT = "SELECT data FROM requirements WHERE digest = ?"
 DEFINITION = "SELECT data FROM definitions WHERE digest = ?"
 BUSY = "SELECT worker_id, COUNT(*) FROM runs WHERE status = 'running' GROUP BY worker_id"

@@ -290,6 +290,9 @@ class SqlStore:
         rows = await self._read(queries.TICKET, ticket_id)
         return port.TicketRow(*rows[0]) if rows else None
 
+    async def alive(self, root_id: str) -> int:
+        return int((await self._read(queries.ALIVE, root_id, root_id))[0][0])
+
     async def unseen_requirements(self, seen: Sequence[str], root_id: str | None = None) -> dict[str, str]:
         tree = [root_id] * 4 if root_id else []
         rows = await self._read(queries.unseen(tree=bool(tree)), list(seen), *tree)

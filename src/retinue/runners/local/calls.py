@@ -20,6 +20,7 @@ from retinue.core.run import Ticket, asker_of
 from retinue.core.tool import CLIENT, FINISH
 from retinue.engine.alarm import Alarm
 from retinue.engine.context import RunContext
+from retinue.runners.local.delegation import DelegationTool
 from retinue.runners.local.interrupted import Interrupted
 from retinue.runners.local.invocation import Asks, invoke
 from retinue.runners.local.kit import Kit
@@ -34,7 +35,7 @@ class Calls:
 
     def __init__(self, ctx: RunContext, agent: AgentDefinition, kit: Kit, policy: Policy, alarm: Alarm) -> None:
         self._ctx, self._agent, self._kit, self._alarm = ctx, agent, kit, alarm
-        self._policy = _remembering(ctx, kit, policy)
+        self.policy = _remembering(ctx, kit, policy)
         self._interrupted = Interrupted(ctx, agent, self._allowed_again)
 
     async def perform(self, calls: Sequence[ToolCall], offered: Sequence[str]) -> None:
@@ -94,7 +95,7 @@ class Calls:
         ready = Ready(call, tool, checked.value)
         if self._has_ticket(call.call_id):
             return replace(ready, decision=Decision(action=Action.ASK))
-        decision = decide(self._policy, tool, checked.value)
+        decision = decide(self.policy, tool, checked.value)
         match decision.action:
             case Action.ALLOW if tool.origin != CLIENT:
                 return ready
@@ -156,7 +157,7 @@ class Calls:
                 self._answered_by_client(one, ticket)
                 return
             verdict = self._settled(one, ticket)
-            self._policy = self._policy.remembering(*verdict.remembered)
+            self.policy = self.policy.remembering(*verdict.remembered)
             allowed = self._allowed(one, verdict)
             if allowed is None:
                 return
@@ -174,7 +175,7 @@ class Calls:
 
     def _settled(self, one: Ready, ticket: Ticket) -> Verdict:
         decision, value = ticket.decision or EXPIRED, ticket.value
-        return settle(self._policy, one.tool, dict(one.arguments), decision, value, ticket.message)
+        return settle(self.policy, one.tool, dict(one.arguments), decision, value, ticket.message)
 
     def _allowed(self, one: Ready, verdict: Verdict) -> Ready | None:
         """The call as people want it, or None when they do not; then it has its result."""
@@ -202,6 +203,10 @@ class Calls:
 
     async def _call(self, one: Ready) -> Asks | None:
         ctx, call_id = self._ctx, one.call.call_id
+        if isinstance(one.tool, DelegationTool):
+            finished = await one.tool.perform(call_id, one.arguments)
+            ctx.note(one.started(ctx.state, ctx.key_of(call_id)), finished)
+            return None
         known = ctx.state.calls.get(call_id) or ctx.past.call(call_id)
         if known:
             again = await self._interrupted.again(one, known)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from retinue.core import events as e
@@ -82,6 +83,17 @@ class Compaction:
         self.ctx.note(
             e.HistoryCompacted(upto=cut, summary=summary, tokens_before=before, tokens_after=after, usage=aside.spent)
         )
+
+    async def in_short(self, messages: Sequence[Message]) -> str:
+        """A conversation, for somebody who was not there. Raises `ModelError` or `NoSummary`."""
+        aside = Aside(self.ctx, self.model, self.limits.turn_timeout, self.limits.idle_timeout)
+        try:
+            summary = await _said(aside, SUMMARISE, as_source(messages, "", self.prompt.task))
+        finally:
+            self.ctx.note(e.HistoryCompacted(usage=aside.spent))
+        if not summary:
+            raise NoSummary("the summary was empty")
+        return summary
 
     def _failed(self, problem: str, tokens: int, spent: Usage) -> None:
         self.ctx.note(

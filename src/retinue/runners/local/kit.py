@@ -39,16 +39,14 @@ class Kit:
             output_name=agent.completion.name,
         )
 
-    def and_one(self, tool: Tool, schema: Schema) -> Kit:
-        """With one more tool, unless there is one of its name."""
-        name = tool.name
-        if name in self.specs or name in self.tools:
-            return self
+    def and_more(self, more: Iterable[tuple[Tool, Schema]]) -> Kit:
+        """With more tools; one whose name is taken is left out."""
+        added = [(tool, schema) for tool, schema in more if tool.name not in self.specs and tool.name not in self.tools]
         return replace(
             self,
-            specs={**self.specs, name: tool.spec},
-            tools={**self.tools, name: tool},
-            schemas={**self.schemas, name: schema},
+            specs={**self.specs, **{tool.name: tool.spec for tool, _ in added}},
+            tools={**self.tools, **{tool.name: tool for tool, _ in added}},
+            schemas={**self.schemas, **{tool.name: schema for tool, schema in added}},
         )
 
     def named(self, offered: Iterable[str]) -> list[str]:

@@ -19,6 +19,7 @@ from retinue.engine.context import RunContext
 from retinue.ports.clock import Timer
 from retinue.runners.local.calls import Calls
 from retinue.runners.local.compaction import Compaction
+from retinue.runners.local.delegation import Delegation
 from retinue.runners.local.reader import READ_RESULT, SPEC
 from retinue.runners.local.turn import Given, Turns
 
@@ -33,6 +34,7 @@ class Loop:
     turns: Turns
     calls: Calls
     compaction: Compaction
+    delegation: Delegation
 
     def __post_init__(self) -> None:
         self._repeats, self._repeated = Repeats(), 0
@@ -50,6 +52,8 @@ class Loop:
         try:
             while True:
                 if outcome := await self._step():
+                    if self.ctx.state.open_children:
+                        await self.delegation.settle()
                     return await self._ended(outcome)
         finally:
             if self._grace_timer:

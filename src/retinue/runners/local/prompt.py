@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -66,9 +66,9 @@ class LocalPrompt:
         self._take_new()
         return (*self.head, *self._shown)
 
-    def next(self, notes: tuple[str, ...]) -> tuple[Message, ...]:
+    def next(self, notes: tuple[str, ...], results: Iterable[str] = ()) -> tuple[Message, ...]:
         """All that the next turn is given, with what it adds itself."""
-        return (*self.messages(), *self._as_shown(self._ctx.state.next_messages(notes)))
+        return (*self.messages(), *self._as_shown(self._ctx.state.next_messages(notes, results)))
 
     def count(self, messages: Sequence[Message]) -> int:
         """How many characters these are; of what was there before, it is known."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from msgspec.structs import replace
+from msgspec import structs
 
 from retinue.core.agent import LOCAL, AgentCode, AgentDefinition
 from retinue.core.budget import MICROS
@@ -26,6 +26,7 @@ from retinue.runners.local.answers import answered_before
 from retinue.runners.local.calls import Calls
 from retinue.runners.local.client import client_tools
 from retinue.runners.local.compaction import Compaction
+from retinue.runners.local.delegation import Delegation, schema_of
 from retinue.runners.local.kit import Kit
 from retinue.runners.local.loop import Loop
 from retinue.runners.local.opening import opened, warn
@@ -63,7 +64,9 @@ class LocalRunner:
     platform = LOCAL
     capabilities = Capabilities(
         durability=Durability.EFFECTS,
+        share=True,
         continues=True,
+        seed=True,
         steer=True,
         tickets=True,
         client_tools=True,
@@ -135,7 +138,7 @@ class LocalRunner:
         agent = known.definition
         if ctx.definition is not known.description.definition:  # it began with another one
             agent = AgentDefinition.from_json(ctx.definition)
-        if answer := await answered_before(ctx, agent, agent.model or self._config.model):
+        if answer := await answered_before(ctx, agent, self._named(agent, ctx.model)):
             return answer
         async with self._tools.open(agent, known.code, ctx.run) as box:
             kit = self._kit(ctx, agent, known.code, box)
@@ -148,17 +151,22 @@ class LocalRunner:
     async def _loop(self, ctx: RunContext, agent: AgentDefinition, kit: Kit, box: Toolbox) -> Loop:
         warn(ctx, "tools", box.problems)
         model = await self._model(ctx, agent)
-        opening = await opened(ctx, agent, model, box.briefing)
+        delegation = Delegation(ctx, agent, self._definitions)
+        briefing = "\n\n".join(filter(None, (box.briefing, delegation.catalogue())))
+        opening = await opened(ctx, agent, model, briefing)
+        kit = kit.and_more((tool, schema_of(tool.name)) for tool in delegation.tools)
         given = Given(instructions=opening.instructions, tools=kit.specs, settings=agent.settings)
         prompt = LocalPrompt(ctx, opening, model.takes)
-        return Loop(
-            ctx,
-            agent,
-            given,
-            Turns(ctx, agent, model, prompt),
-            Calls(ctx, agent, kit, Policy.of(agent.policy, self._config.policy), ctx.time_is_up),
-            Compaction(ctx, model, prompt, self._config.compaction, agent.limits),
-        )
+        calls = Calls(ctx, agent, kit, self._policy(ctx, agent), ctx.time_is_up)
+        compaction = Compaction(ctx, model, prompt, self._config.compaction, agent.limits)
+        delegation.knows(lambda: calls.policy, model.name, prompt.messages, compaction.in_short)
+        return Loop(ctx, agent, given, Turns(ctx, agent, model, prompt, delegation), calls, compaction, delegation)
+
+    def _policy(self, ctx: RunContext, agent: AgentDefinition) -> Policy:
+        """Its own and the project's; below another agent, no more than that may do."""
+        policy = Policy.of(agent.policy, self._config.policy)
+        above = ctx.state.queued.policy if ctx.state.queued else None
+        return policy.within(above) if above else policy
 
     async def _model(self, ctx: RunContext, agent: AgentDefinition) -> Model:
         name, default = self._named(agent, ctx.model), self._config.model
@@ -185,7 +193,7 @@ class LocalRunner:
         else:
             kit = Kit.of(agent, code, box.tools)
             self._kits[agent.digest] = box, kit
-        return kit.and_one(ResultReader(ctx.state), reader.schema())
+        return kit.and_more([(ResultReader(ctx.state), reader.schema())])
 
     def _with_those_of_client(self, ctx: RunContext, tools: Sequence[Tool]) -> list[Tool]:
         taken = {tool.name for tool in tools}
@@ -201,5 +209,5 @@ def _limited(agent: AgentDefinition, ctx: RunContext) -> AgentDefinition:
     cost, purse = agent.limits.max_cost_usd, ctx.run.purse_limit
     if purse is not None:
         cost = min(filter(None, (purse / MICROS, cost)))
-    limits = replace(agent.limits, max_minutes=ctx.state.queued.max_minutes, max_cost_usd=cost)
-    return agent if limits == agent.limits else replace(agent, limits=limits)
+    limits = structs.replace(agent.limits, max_minutes=ctx.state.queued.max_minutes, max_cost_usd=cost)
+    return agent if limits == agent.limits else structs.replace(agent, limits=limits)

@@ -19,6 +19,7 @@ from retinue.engine.context import RunContext
 from retinue.errors import ModelBroken, ModelError, NotStorable
 from retinue.ports.models import Model, ModelRequest, ModelSettings, ToolSpec
 from retinue.runners.ask import ask, settle, spent_on_nothing
+from retinue.runners.local.delegation import Delegation
 from retinue.runners.local.prompt import LocalPrompt
 
 LONGEST_NAME, LONGEST_CALL_ID = 200, 200  # what is longer is no name, and would stand in every prompt from then on
@@ -47,8 +48,12 @@ class Given:
 class Turns:
     """Asks the model of a run, turn by turn."""
 
-    def __init__(self, ctx: RunContext, agent: AgentDefinition, model: Model, prompt: LocalPrompt) -> None:
+    def __init__(
+        self, ctx: RunContext, agent: AgentDefinition, model: Model, prompt: LocalPrompt, delegation: Delegation
+    ) -> None:
         self._ctx, self._agent, self._model, self._prompt = ctx, agent, model, prompt
+        self._delegation = delegation
+        self._results: dict[str, str] = {}
         said = (*prompt.head, *ctx.state.transcript)
         self._ids = {call.call_id for message in said for call in _calls(message.parts)}
 
@@ -59,6 +64,7 @@ class Turns:
         ctx, reserved = self._ctx, Usage()
         given = self._as_begun(given)
         await self._prompt.prepare()
+        self._results = await self._delegation.unheard() if ctx.state.unheard and not ctx.state.turn_open else {}
         if self._agent.limits.max_cost_usd is not None:
             paid = await self._reserve(given, notes, grace=grace)
             if paid is None:
@@ -102,7 +108,9 @@ class Turns:
 
     def _request(self, given: Given, notes: tuple[str, ...]) -> ModelRequest:
         return ModelRequest(
-            messages=self._prompt.messages() if self._ctx.state.turn_open else self._prompt.next(notes),
+            messages=self._prompt.messages()
+            if self._ctx.state.turn_open
+            else self._prompt.next(notes, self._results.values()),
             instructions=given.instructions or None,
             tools=tuple(given.tools.values()),
             settings=settings_of(given.settings, self._agent.limits.idle_timeout),
@@ -125,6 +133,7 @@ class Turns:
             turn=state.turn + 1,
             model=self._model.name,
             notes=notes,
+            results=self._results or None,
             messages=len(request.messages),
             characters=self._prompt.count(request.messages),
             tools=None if state.turn and state.tools == names else names,
