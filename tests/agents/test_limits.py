@@ -117,7 +117,7 @@ async def test_what_broke_off_is_paid_for(clock: SetClock) -> None:
 
     model = Paid(clock, Reply(pieces=["12345678", "9"], before=at_second), finish())
     model.each = 0.001
-    async with acting(clock, model, limits={"max_cost_usd": 100.0, "idle_timeout": 5}) as app:
+    async with acting(clock, model, retry=None, limits={"max_cost_usd": 100.0, "idle_timeout": 5}) as app:
         run = await app.submit("agent:guide", "go")
         await outside.at_door.wait()
         await pass_slowly(clock, 5)

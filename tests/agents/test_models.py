@@ -109,7 +109,7 @@ async def test_a_router_that_never_answers_takes_no_more_than_the_time_of_a_turn
 async def test_L35_a_call_of_a_try_that_broke_is_not_made(clock: SetClock) -> None:
     half = Reply(pieces=["Let me "], calls=[call("look", what="wrong")], error=BROKEN)
     model = Paced(clock, half, call("look", what="right"), finish())
-    async with acting(clock, model, tools=[look]) as app:
+    async with acting(clock, model, tools=[look], retry=None) as app:
         run = await app.submit("agent:guide", "go")
         await until(lambda: model.asked == 1)
         await pass_slowly(clock, 1)
@@ -123,7 +123,7 @@ async def test_L35_a_call_of_a_try_that_broke_is_not_made(clock: SetClock) -> No
 async def test_L36_a_busy_provider_is_asked_again_when_it_says(clock: SetClock) -> None:
     busy = Reply(error=ModelBusy(model="m", problem="too many requests", retry_after=2.0))
     model = Paced(clock, busy, finish())
-    async with acting(clock, model) as app:
+    async with acting(clock, model, retry=None) as app:
         run = await app.submit("agent:guide", "go")
         await until(lambda: model.asked == 1)
         await pass_slowly(clock, 1.999)
@@ -138,7 +138,7 @@ async def test_L36_a_busy_provider_is_asked_again_when_it_says(clock: SetClock) 
 async def test_L36_past_the_deadline_it_is_a_timeout(clock: SetClock) -> None:
     busy = Reply(error=ModelBusy(model="m", problem="too many requests", retry_after=40.0))
     model = Paced(clock, busy)
-    async with acting(clock, model, limits={"max_minutes": 0.5, "grace_seconds": 20}) as app:
+    async with acting(clock, model, retry=None, limits={"max_minutes": 0.5, "grace_seconds": 20}) as app:
         run = await app.submit("agent:guide", "go")
         outcome = await ended(app, run)
         assert (outcome.status, outcome.reason, outcome.usage.calls) == ("timed_out", "timeout", 0)
@@ -150,7 +150,7 @@ async def test_L37_a_request_that_is_refused_ends_the_run(clock: SetClock) -> No
     refused = Reply(error=ModelRefused(model="m", problem="'messages' is too long (400)"))
     thinking = Reply(pieces=["I will look."], calls=[call("look")])
     model = Paced(clock, thinking, refused)
-    async with acting(clock, model, tools=[look]) as app:
+    async with acting(clock, model, tools=[look], retry=None) as app:
         run = await app.submit("agent:guide", "one two three")
         outcome = await ended(app, run)
         assert (outcome.status, outcome.reason, outcome.partial) == ("failed", "provider_error", "I will look.")

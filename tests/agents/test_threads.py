@@ -65,8 +65,9 @@ async def test_C7_an_agent_sees_its_earlier_answers_as_its_own(clock: SetClock) 
 @asynccontextmanager
 async def two(clock: SetClock, ann: ScriptedModel, bob: ScriptedModel, **keys: Any) -> AsyncIterator[Retinue]:
     """An app with two agents."""
+    once: dict[str, Any] = {"retry": {"tries": 1}, **keys}
     agents = [
-        Agent(name, **{"description": name, "instructions": f"You are {name}.", "model": name, **keys})
+        Agent(name, **{"description": name, "instructions": f"You are {name}.", "model": name, **once})
         for name in ("ann", "bob")
     ]
     async with Retinue.open("sqlite://", clock=clock, grace=0, agents=agents, models={"ann": ann, "bob": bob}) as app:

@@ -157,7 +157,7 @@ async def test_L28_what_was_said_until_then_is_kept(clock: SetClock) -> None:
 
 async def test_silence_ends_a_try_and_another_one_is_made(clock: SetClock) -> None:
     model = Paced(clock, NEVER, finish())
-    async with acting(clock, model, limits={"idle_timeout": 5}) as app:
+    async with acting(clock, model, retry=None, limits={"idle_timeout": 5}) as app:
         run = await app.submit("agent:guide", "go")
         await until(lambda: model.asked == 1)
         await pass_slowly(clock, 4.999)
@@ -173,7 +173,7 @@ async def test_silence_ends_a_try_and_another_one_is_made(clock: SetClock) -> No
 async def test_a_slow_answer_is_not_silence(clock: SetClock) -> None:
     slow = Reply(pieces=["a", "b", "c", "d"], delay=4, calls=[finish()])
     model = Paced(clock, slow)
-    async with acting(clock, model, limits={"idle_timeout": 5}) as app:
+    async with acting(clock, model, retry=None, limits={"idle_timeout": 5}) as app:
         run = await app.submit("agent:guide", "go")
         await until(lambda: model.asked == 1)
         for _ in range(4):
@@ -187,7 +187,7 @@ async def test_silence_in_the_middle_of_an_answer_costs_what_was_said(clock: Set
         await outside.wait_at_door(n) if n else None
 
     model = Paced(clock, Reply(pieces=["12345678", "9"], before=at_second), finish())
-    async with acting(clock, model, limits={"idle_timeout": 5}) as app:
+    async with acting(clock, model, retry=None, limits={"idle_timeout": 5}) as app:
         run = await app.submit("agent:guide", "one two three")
         await outside.at_door.wait()
         await pass_slowly(clock, 4.999)

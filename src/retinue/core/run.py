@@ -505,12 +505,12 @@ def _limit_reached(state: RunState, event: e.Event, data: e.LimitReached, refuse
 
 
 def _compacted(state: RunState, event: e.Event, data: e.HistoryCompacted, refuse: _Refusal) -> None:
+    if data.upto > len(state.transcript):
+        refuse(f"there are {len(state.transcript)} messages.")
     state.usage += data.usage
     state.compacted_at = data.tokens_after or data.tokens_before
     if not data.ok:
         return
-    if data.upto > len(state.transcript):
-        refuse(f"there are {len(state.transcript)} messages.")
     state.moved.update(data.moved)
     state.prompt_tokens = data.tokens_after or state.prompt_tokens
     if data.summary:
