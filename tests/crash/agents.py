@@ -199,7 +199,7 @@ def _last_page(messages: Sequence[Message]) -> int:
     return int(pages[-1]) if pages else 0
 
 
-def reading(pages: int, window: int = 150_000) -> Scenario:
+def reading(pages: int, window: int) -> Scenario:
     """So many pages of 50 kB, with a write for each."""
     agent = guide(tools=[read_much, write], limits={"max_turns": 2 * pages, "max_minutes": None})
     return Scenario(

@@ -70,7 +70,7 @@ async def test_L42_crash_after_every_fortieth_event_of_L33(databases: Databases)
         assert any(data.summary for data in shorter)
         assert any(data.moved for data in shorter)
 
-    report = await crash_everywhere(reading(80), databases, shortened, part=(0, 40))
+    report = await crash_everywhere(reading(80, 110_000), databases, shortened, part=(0, 40))
     assert report.points >= (report.commits + report.events) // 40 - 2
 
 
