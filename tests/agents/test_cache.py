@@ -10,7 +10,7 @@ import pytest
 from retinue import Retinue, Run, tool
 from retinue.core import events as e
 from retinue.testing import SetClock, call
-from tests.agents.acting import Actor, acting, finish
+from tests.agents.acting import Actor, acting, finish, guide
 from tests.agents.pace import Paced
 from tests.outside import data_of, ended, heard, outside, pass_time, types_of
 
@@ -85,6 +85,12 @@ async def test_agents_that_differ_in_a_word_share_no_answer(shared_url: str, clo
         async with acting(clock, model, shared_url, cache=60, instructions=instructions) as app:
             given.append(await answer(app))
     assert given == ["answer 1", "answer 2", "answer 1"]
+
+
+async def test_another_model_has_another_answer(clock: SetClock) -> None:
+    models = {"m": Actor(finish("own")), "n": Actor(finish("other"))}
+    async with Retinue.open("sqlite://", clock=clock, agents=[guide(cache=60)], models=models) as app:
+        assert [await answer(app), await answer(app, model="n"), await answer(app)] == ["own", "other", "own"]
 
 
 async def test_by_default_everything_is_asked_anew(clock: SetClock) -> None:
