@@ -22,9 +22,15 @@ ROUTED = {
     "heard": does("note", on="left.finished", input="heard"),
     "no": does("note", when="{{ false }}"),
 }
+LEFT = {
+    **LOOP,
+    "aside": does("sleep", needs=["write"]),
+    "end": does("note", needs=["publish", "aside"], join="any", input="end"),
+}
+"""Each round of the loop leaves something running that nobody waits for any more."""
 
 
-@pytest.mark.parametrize("nodes", [DIAMOND, LOOP, ROUTED], ids=["diamond", "loop", "routed"])
+@pytest.mark.parametrize("nodes", [DIAMOND, LOOP, ROUTED, LEFT], ids=["diamond", "loop", "routed", "left"])
 async def test_G11_a_crash_at_any_event_repeats_nothing(databases: Databases, nodes: dict[str, object]) -> None:
     def check(undisturbed: Story, story: Story) -> None:
         assert story.outcome.output == undisturbed.outcome.output

@@ -30,6 +30,7 @@ class Fleet:
 
     url: str
     world: Path
+    module: str = "tests.faults.worker"
     workers: list[asyncio.subprocess.Process] = field(default_factory=list)
     ids: dict[int, str] = field(default_factory=dict)
 
@@ -38,7 +39,7 @@ class Fleet:
     ) -> asyncio.subprocess.Process:
         """Start a worker, of another release if need be; it is at work when this returns."""
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "tests.faults.worker", self.url, str(concurrency), str(lease)),
+            *(sys.executable, "-m", self.module, self.url, str(concurrency), str(lease)),
             cwd=ROOT,
             env=self.environment(release),
             stdout=asyncio.subprocess.PIPE,
@@ -74,8 +75,8 @@ class Fleet:
 
 
 @asynccontextmanager
-async def fleet(url: str, folder: Path) -> AsyncIterator[Fleet]:
-    workers = Fleet(url, folder / "world")
+async def fleet(url: str, folder: Path, module: str = "tests.faults.worker") -> AsyncIterator[Fleet]:
+    workers = Fleet(url, folder / "world", module)
     try:
         yield workers
     finally:

@@ -59,3 +59,9 @@ async def revise(ctx: FunctionContext, input: Any) -> Any:
 
 async def spawn(ctx: FunctionContext, input: Any) -> Any:
     return {"nodes": {f"more{n}": does("note", input=n) for n in range(int(input))}}
+
+
+async def sleep(ctx: FunctionContext, input: Any) -> Any:
+    """It takes a day."""
+    await ctx.sleep(hours=24)
+    return input

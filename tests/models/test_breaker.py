@@ -30,7 +30,7 @@ def opened(clock: SetClock) -> Breaker:
     return breaker
 
 
-def test_failures_open_it_and_say_what_the_last_one_was(clock: SetClock) -> None:
+def test_G15_failures_open_it_and_say_what_the_last_one_was(clock: SetClock) -> None:
     breaker = opened(clock)
     clock.advance(10.5)
     with pytest.raises(CircuitOpen, match=r"left alone for 20 s more. The last problem: it is down") as caught:
@@ -38,7 +38,7 @@ def test_failures_open_it_and_say_what_the_last_one_was(clock: SetClock) -> None
     assert (caught.value.retry_after, breaker.state, breaker.opens_in) == (20, "open", 19.5)
 
 
-def test_failures_that_are_far_apart_do_not_open_it(clock: SetClock) -> None:
+def test_G15_failures_that_are_far_apart_do_not_open_it(clock: SetClock) -> None:
     breaker = made(clock)
     for _ in range(20):
         call(breaker, "failed")
@@ -46,7 +46,7 @@ def test_failures_that_are_far_apart_do_not_open_it(clock: SetClock) -> None:
     assert breaker.state == "closed"
 
 
-def test_occasional_failures_among_successes_do_not_open_it(clock: SetClock) -> None:
+def test_G15_occasional_failures_among_successes_do_not_open_it(clock: SetClock) -> None:
     breaker = made(clock)
     for _ in range(100):
         for result in ("answered", "answered", "failed"):
@@ -64,14 +64,14 @@ def test_a_healthy_past_does_not_keep_it_closed_for_long(clock: SetClock) -> Non
     assert breaker.state == "open"
 
 
-def test_the_callers_doings_do_not_count(clock: SetClock) -> None:
+def test_G15_the_callers_doings_do_not_count(clock: SetClock) -> None:
     breaker = made(clock)
     for _ in range(100):
         call(breaker, "neither")
     assert breaker.state == "closed"
 
 
-def test_after_the_cool_down_exactly_one_call_tries(clock: SetClock) -> None:
+def test_G15_after_the_cool_down_exactly_one_call_tries(clock: SetClock) -> None:
     breaker = opened(clock)
     clock.advance(30)
     assert breaker.state == "half-open"

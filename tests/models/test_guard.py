@@ -243,7 +243,7 @@ async def test_too_late_for_a_wait_is_not_too_late_for_another_model(clock: SetC
     assert text(said) == "yes"
 
 
-async def test_a_model_that_is_left_alone_is_not_asked_and_others_are(clock: SetClock) -> None:
+async def test_G15_a_model_that_is_left_alone_is_not_asked_and_others_are(clock: SetClock) -> None:
     breaker = Breaker("acme:any", BreakerConfig(failures=2), clock.now_ms)
     model = ScriptedModel(lambda request: failing(DOWN), "acme:any")
     alone = guarded(clock, model=model, breaker=breaker)
@@ -257,7 +257,7 @@ async def test_a_model_that_is_left_alone_is_not_asked_and_others_are(clock: Set
     assert model.asked == 2
 
 
-async def test_a_hundred_callers_and_exactly_one_tries(clock: SetClock) -> None:
+async def test_G15_a_hundred_callers_and_exactly_one_tries(clock: SetClock) -> None:
     """And when it is cancelled, the next one does."""
     go_on = asyncio.Event()
 

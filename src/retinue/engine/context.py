@@ -44,6 +44,7 @@ from retinue.errors import (
     OutcomeUnknown,
     ReplayMismatch,
     RuleBroken,
+    RunEnded,
     StepFailed,
     TicketRefused,
     Unwind,
@@ -519,9 +520,16 @@ class RunContext:
     async def cancel_child(self, call_id: str, message: str) -> None:
         """Ask a child to stop, and all below it. It has stopped when its end is in the journal."""
         child = self.state.open_children.get(call_id)
-        if child:
-            data = e.encode_json({"message": message, "by": ""}, "The message").decode()
-            await self._journal.outlast(lambda _: self._store.cancel(Cancel(run_id=child.run_id, data=data)))
+        if child is None:
+            return
+        data = e.encode_json({"message": message, "by": ""}, "The message").decode()
+        write = Cancel(run_id=child.run_id, data=data)
+
+        async def tell(again: bool) -> None:
+            with contextlib.suppress(RunEnded):  # its end is on the way
+                await self._store.cancel(write)
+
+        await self._journal.outlast(tell)
 
     async def steer_child(self, run_id: str, text: str, key: str) -> None:
         """Give a child a hint, for its next turn; once for each key."""

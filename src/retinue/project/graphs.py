@@ -135,8 +135,9 @@ class Graphs:
         raise UnknownTarget(target=f"graph:{name}", problem=f"no such graph. {did_you_mean(name, self.declared)}")
 
     def and_more(self, graphs: Iterable[Graph], agents: Iterable[AgentDefinition]) -> Graphs:
-        """These, those of Python, and the trees of agents. Raises `BadDefinition` for a name that is taken."""
-        declared = dict(self.declared)
+        """These, those of Python, and the trees of agents. Raises `BadDefinition` for a name that is taken. A tree that
+        cannot be one is broken, and hides no other."""
+        declared, broken = dict(self.declared), dict(self.broken)
         for graph in graphs:
             if graph.name in declared or graph.name in self.broken:
                 raise BadDefinition(what=f"Graph {graph.name}", problem="there is a graph of that name")
@@ -144,8 +145,11 @@ class Graphs:
         by_name = {agent.name: agent for agent in agents}
         for agent in by_name.values():
             if agent.children and agent.name not in declared and agent.name not in self.broken:
-                declared[agent.name] = DeclaredGraph(definition=tree_of(agent, by_name))
-        return replace(self, declared=declared)
+                try:
+                    declared[agent.name] = DeclaredGraph(definition=tree_of(agent, by_name))
+                except BadDefinition as error:
+                    broken[agent.name] = str(error)
+        return replace(self, declared=declared, broken=broken)
 
 
 def tree_of(root: AgentDefinition, agents: Mapping[str, AgentDefinition]) -> GraphDefinition:

@@ -16,12 +16,13 @@ from retinue.core.declared import Problem, has_errors
 from retinue.core.mcp import McpServer
 from retinue.core.references import Resolved, is_secret, literal_secrets, resolve
 from retinue.core.tool import BUILT_IN, ToolEntry
+from retinue.errors import BadDefinition
 from retinue.project.agents import AgentFile, read_agent
 from retinue.project.checks import Surroundings
 from retinue.project.definitions import Agents, Declared
 from retinue.project.documents import Document, json_document, read_text, toml_document
 from retinue.project.dotenv import read_env
-from retinue.project.graphs import DeclaredGraph, GraphFile, Graphs, read_graph, unknown_targets
+from retinue.project.graphs import DeclaredGraph, GraphFile, Graphs, read_graph, tree_of, unknown_targets
 from retinue.project.mcp_json import SERVERS, read_mcp_json
 from retinue.project.servers import read_servers
 from retinue.project.settings import Found, read_settings
@@ -245,6 +246,7 @@ class _Loading:
                 declared[file.name] = DeclaredGraph(definition=file.definition, file=file.file)
             else:
                 broken[file.name] = next((str(p) for p in problems if not p.warning), "")
+        self.found.problems += _wrong_trees(agents)
         return Graphs(declared=declared, broken=broken)
 
     def _graph_files(self) -> Iterator[GraphFile]:
@@ -278,6 +280,17 @@ class _Loading:
             case problem:
                 self.found.problems.append(problem)
                 return None
+
+
+def _wrong_trees(agents: Agents) -> Iterator[Problem]:
+    """Agents whose children, and theirs and so on, are no tree."""
+    by_name = {name: one.definition for name, one in agents.declared.items()}
+    for name, declared in agents.declared.items():
+        if declared.definition.children:
+            try:
+                tree_of(by_name[name], by_name)
+            except BadDefinition as error:
+                yield Problem(file=declared.file, key=("children",), text=error.problem)
 
 
 def _twice(files: list[AgentFile]) -> dict[str, str]:

@@ -12,7 +12,7 @@ from retinue.core.approval import ANSWERED, APPROVED, DENIED, Approval
 from retinue.core.budget import MICROS
 from retinue.core.events import Event, RunQueued, encode_json
 from retinue.core.graph.definition import GraphDefinition
-from retinue.core.graph.progress import Progress, progress_of
+from retinue.core.graph.progress import Progress
 from retinue.core.outcome import Outcome, Status, Waits
 from retinue.core.target import Target
 from retinue.engine.answers import wrong_answer
@@ -25,6 +25,7 @@ from retinue.engine.submit import Request, store_large
 from retinue.engine.worker import Worker
 from retinue.errors import BadInput, NotSupported, TicketEnded, UnknownRun, UnknownTicket
 from retinue.ports.store import Cancel, Prune, Pruned, Recorded, RunRow, Signal, Stats, Submit, TicketRow
+from retinue.service.graphs import check_after, graph_of
 from retinue.service.ids import id_like
 from retinue.service.models import ModelSeen, models_seen
 from retinue.service.threads import Threads
@@ -77,6 +78,8 @@ class Service:
         first = (await self._store.events(row.id, 0, 1))[0]
         queued = (await self._services.codec.used(first)).data
         assert isinstance(queued, RunQueued)
+        if node and queued.at_node:
+            check_after((await self.graph(row.id))[0], queued.at_node, node)
         as_before = queued.continues and seq == 0  # nothing of this run, but what it was to go on from
         request = Request(
             target=row.target,
@@ -134,13 +137,8 @@ class Service:
         return await read_journal(self._store, self._services.codec, run_id)
 
     async def graph(self, run_id: str) -> tuple[GraphDefinition, dict[str, Progress]]:
-        """The graph that a run runs, as it was when the run began, and how far its nodes are."""
-        row = await self.run(run_id)
-        stored = await self._store.definition(row.definition) if row.definition else None
-        if stored is None or Target.parse(row.target).kind != "graph":
-            raise BadInput(problem=f"{run_id} runs {row.target}, which is no graph.")
-        graph = GraphDefinition.from_json(msgspec.json.decode(stored, type=dict[str, object]))
-        return graph, progress_of((await self.journal(run_id)).state, graph.nodes)
+        """The graph that a run runs, with the nodes that were added to it, and how far all are."""
+        return await graph_of(self._store, self._services.codec, await self.run(run_id))
 
     async def tree_events(self, run_id: str, after: int = 0, limit: int = 500) -> list[Event]:
         """A page of the journal of a whole tree."""

@@ -65,6 +65,12 @@ class Play:
 
     def act(self) -> None:
         """Do all that is to be done now."""
+        self._do()
+        while self.schedule.unsettled:
+            self.load()
+            self._do()
+
+    def _do(self) -> None:
         for action in self.schedule.advance(self.now):
             match action:
                 case Start():

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from retinue.core.graph.call import NodeCall
 from retinue.core.graph.state import Phase
-from retinue.core.outcome import Status
-from retinue.core.run import RunState
+from retinue.core.outcome import Status, Waits
+from retinue.core.run import Child, RunState, Ticket
 
 
 @dataclass(slots=True)
@@ -23,12 +23,12 @@ class Progress:
     failed: set[int | None] = field(default_factory=set)
     asks: bool = False
     skipped: str = ""
-    late: bool = False
+    begun: bool = False
 
     @property
     def phase(self) -> Phase:
         if self.skipped:
-            return Phase.CANCELLED if self.late else Phase.SKIPPED
+            return Phase.CANCELLED if self.begun else Phase.SKIPPED
         if self.asks or self.running:
             return Phase.RUNNING
         if self.of is not None and len(self.done) + len(self.failed) < self.of:
@@ -43,22 +43,19 @@ class Progress:
         return None if self.of is None else self.of - len(self.done) - len(self.failed) - self.running
 
 
-def progress_of(state: RunState, order: Mapping[str, object]) -> dict[str, Progress]:
-    """All nodes, those that were added last; `order` has the declared ones in their order."""
+def progress_of(state: RunState, order: Iterable[str], past: Iterable[Child] = ()) -> dict[str, Progress]:
+    """All nodes in their order; `past` are runs of an earlier run of the graph whose outputs are used again."""
     found = {name: Progress(name) for name in order}
-    for child in state.children.values():
+    for child in (*past, *state.children.values()):
         if call := NodeCall.parse(child.call_id):
             _take(_newest(found, call), call, child.status, child.of)
     for ticket in state.tickets.values():
         if call := NodeCall.parse(ticket.call_id):
-            _newest(found, call).asks = ticket.decision is None
-            if ticket.decision is not None:
-                _newest(found, call).done.add(None)
+            _take_ticket(_newest(found, call), ticket)
     for key, why in state.skipped.items():
         name, _, iteration = key.partition("#")
         progress = _newest(found, NodeCall(name, None, int(iteration or 1)))
         if progress.iteration == int(iteration or 1):
-            progress.late = bool(progress.running or progress.done or progress.failed)
             progress.skipped = why
     return found
 
@@ -71,10 +68,18 @@ def _newest(found: dict[str, Progress], call: NodeCall) -> Progress:
     return progress
 
 
+def _take_ticket(progress: Progress, ticket: Ticket) -> None:
+    progress.begun, progress.asks = True, ticket.decision is None
+    if ticket.decision in ("answered", "approved") or (ticket.decision == "denied" and ticket.kind is Waits.APPROVAL):
+        progress.done.add(None)
+    elif ticket.decision in ("denied", "expired"):
+        progress.failed.add(None)
+
+
 def _take(progress: Progress, call: NodeCall, status: Status, of: int | None) -> None:
     if call.iteration != progress.iteration:
         return
-    progress.of = of if of is not None else progress.of
+    progress.begun, progress.of = True, of if of is not None else progress.of
     progress.failed.discard(call.item)  # it is tried again
     if not status.terminal:
         progress.running += 1

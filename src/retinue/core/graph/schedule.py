@@ -10,13 +10,14 @@ import random
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 
 from retinue.core.graph.actions import Action, Answered, AskPerson, Ended, Recorded, Skip, Start, Stop
 from retinue.core.graph.call import NodeCall
 from retinue.core.graph.definition import GraphDefinition, OnError
+from retinue.core.graph.queue import Queue
 from retinue.core.graph.shape import Shape, Trigger, regions_of, shape_of
-from retinue.core.graph.spawning import spawned_nodes, with_more
+from retinue.core.graph.spawning import Spawned, spawned_nodes, with_more
 from retinue.core.graph.state import NodeState, Phase
 from retinue.core.graph.values import Values
 from retinue.core.outcome import Failure, Reason, Status
@@ -40,17 +41,17 @@ class Schedule:
     def __post_init__(self) -> None:
         self._actions: list[Action] = []
         self._over: deque[NodeState] = deque()
-        self._ready: list[tuple[tuple[int, int], int, str]] = []
+        self._ready = Queue(self.graph.strategy)
         self._delayed: list[tuple[int, str, NodeCall]] = []
         self._put_off: set[NodeCall] = set()
         self._asked: set[NodeCall] = set()
         self._live = 0
-        self._spawned: dict[str, int] = {}
+        self._spawned: dict[str, Spawned] = {}
         self._reshape()
         if self.only is not None:
             self._leave_out(self.only)
         for state in list(self.nodes.values()):
-            if state.open_needs == 0 and state.phase is Phase.WAITING:
+            if state.phase is Phase.WAITING and self._is_resolved(state):
                 self._decide(state)
 
     def _reshape(self) -> None:
@@ -60,9 +61,8 @@ class Schedule:
         for name, place in self.shape.places.items():
             if name not in self.nodes:
                 self.nodes[name] = NodeState(name, self.graph.nodes[name], place, open_needs=len(place.needs))
-            self.nodes[name].place = place
-        self._by_depth: list[tuple[int, str]] = [(place.depth, name) for name, place in self.shape.places.items()]
-        heapify(self._by_depth)
+            self.nodes[name].place, self.nodes[name].node = place, self.graph.nodes[name]
+        self._ready.know(self.nodes)
         self.values.know(self.graph, self.shape, self.nodes)
 
     def _leave_out(self, only: frozenset[str]) -> None:
@@ -70,11 +70,9 @@ class Schedule:
         for state in self.nodes.values():
             if state.name not in only:
                 state.phase = Phase.COMPLETED if state.name in self.values.outputs else Phase.SKIPPED
+                state.settled = True
         for name in only:
-            state = self.nodes[name]
-            needs = [self.nodes[need] for need in state.place.needs]
-            state.open_needs = sum(not need.phase.over for need in needs)
-            state.won = sum(need.phase is Phase.COMPLETED for need in needs)
+            self._count(self.nodes[name])
 
     # From outside
 
@@ -86,12 +84,12 @@ class Schedule:
     @property
     def unsettled(self) -> bool:
         """Something is over, and those that wait for it do not know yet."""
-        return bool(self._over)
+        return bool(self._over or self.unloaded)
 
     @property
     def next_due(self) -> int | None:
-        """When something is to be tried again."""
-        return self._delayed[0][0] if self._put_off and not self.stopped else None
+        """When something is to be tried again; where there is no room for it, that is not a matter of time."""
+        return self._delayed[0][0] if self._put_off and not self.stopped and self._live < self._limit else None
 
     @property
     def live(self) -> int:
@@ -104,9 +102,9 @@ class Schedule:
     def advance(self, now: int) -> list[Action]:
         """What is to be done now. The outputs of `unloaded` nodes are there."""
         self.unloaded.clear()
-        while self._over:
+        while self._over and not self.unloaded:
             self._settle(self._over.popleft())
-        if not self.stopped:
+        if not self.unloaded:
             self._try_again(now)
             self._start_ready()
         actions, self._actions = self._actions, []
@@ -144,6 +142,17 @@ class Schedule:
             state.answer = answered.value
         self._end(state, Phase.COMPLETED)
 
+    def influenced(self, node: str) -> frozenset[str]:
+        """A node and all that depends on it, also by way of loops."""
+        found, ahead = {node}, [node]
+        while ahead:
+            name = ahead.pop()
+            for other in (*self.shape.places[name].dependents, *self._regions.get(name, ())):
+                if other not in found:
+                    found.add(other)
+                    ahead.append(other)
+        return frozenset(found)
+
     def waits_for(self, call: NodeCall) -> bool:
         return self._waiting_for(call) is not None
 
@@ -170,7 +179,7 @@ class Schedule:
         return False
 
     def _try_again(self, now: int) -> None:
-        while self._delayed and self._delayed[0][0] <= now and self._live < self._limit:
+        while self._delayed and self._delayed[0][0] <= now and self._live < self._limit and not self.stopped:
             _, _, call = heappop(self._delayed)
             if call in self._put_off:
                 self._put_off.discard(call)
@@ -190,7 +199,7 @@ class Schedule:
             failed = bool(state.failed) and (state.items is None or self.policy_of(state) == "skip_dependents")
             self._end(state, Phase.FAILED if failed else Phase.COMPLETED)
         elif state.next_item < state.size:
-            self._queue(state)
+            self._ready.put(state)
 
     def _end(self, state: NodeState, phase: Phase) -> None:
         state.phase = phase
@@ -200,7 +209,7 @@ class Schedule:
             for other in self.nodes.values():
                 self._stop_runs_of(other)
         self._over.append(state)
-        if phase is Phase.COMPLETED and self.values.wants(state):
+        if self.values.lacks(state):
             self.unloaded.append(state)
 
     def _stop_runs_of(self, state: NodeState) -> None:
@@ -230,51 +239,71 @@ class Schedule:
 
     def _settle(self, state: NodeState) -> None:
         """Tell those that wait for it; or begin a loop again."""
-        if self.stopped:
+        if self.stopped or state.settled or not state.phase.over:  # it was begun again meanwhile
             return
         if state.phase is Phase.COMPLETED and not self._understood(state):
+            return
+        if self.unloaded:  # what it adds asks for outputs that are to be read first
+            self._over.appendleft(state)
             return
         if state.node.again and state.phase is Phase.COMPLETED and self._is_to_be_repeated(state):
             self._repeat(state)
             return
+        state.settled = True
         for name in state.place.dependents:
             if self.nodes[name].phase is Phase.WAITING:
-                self._tell(self.nodes[name], state)
+                self._take(self.nodes[name], state)
+                if self._is_resolved(self.nodes[name]):
+                    self._decide(self.nodes[name])
 
     def _understood(self, state: NodeState) -> bool:
         """What a router chose, and what a node adds. If that makes no sense, the node has failed."""
+        if state.understood:
+            return True
         try:
             if state.node.choose:
                 state.chosen = self.values.chosen(state)
             if state.node.spawn:
                 self._add(state)
         except BadInput as error:
-            state.phase, state.reason = Phase.FAILED, Reason.INVALID
-            state.error = Failure(kind=type(error).__name__, message=str(error))
+            state.error, state.reason = _failure(error), Reason.INVALID
             self._end(state, Phase.FAILED)
             return False
+        state.understood = True
         return True
 
-    def _tell(self, state: NodeState, source: NodeState) -> None:
+    def _count(self, state: NodeState) -> None:
+        """Begin to wait: what those that it waits for have come to already counts."""
+        state.open_needs, state.won, state.barred = len(state.place.needs), 0, ""
+        for name in state.place.needs:
+            if self.nodes[name].settled:
+                self._take(state, self.nodes[name])
+
+    def _take(self, state: NodeState, source: NodeState) -> None:
+        """One that it waits for is over."""
         state.open_needs -= 1
         if state.place.triggers:
             state.won += any(self.values.happened(trigger, source) for trigger in state.place.triggers)
         elif source.phase is Phase.COMPLETED:
-            state.won += 1
+            state.won += source.name in state.node.needs
         elif source.phase is Phase.FAILED and self.policy_of(source) == "skip_dependents":
             state.barred = state.barred or source.name
         elif source.phase is Phase.SKIPPED:
             state.barred = state.barred or source.barred
+
+    def _is_resolved(self, state: NodeState) -> bool:
+        """Whether it can be said if it runs: all came that it waits for, or as many as it needs."""
         enough = 1 if state.place.triggers else state.node.join
-        if state.open_needs == 0 or (enough and state.won >= enough):
-            self._decide(state)
+        if enough and state.won >= enough and all(self.nodes[router].settled for router in state.place.routers):
+            return True
+        return state.open_needs == 0
 
     def _decide(self, state: NodeState) -> None:
         """Its needs are resolved: whether it runs."""
-        if state.key in self.recorded.skipped:
+        begun = (state.name, state.iteration) in self.recorded.begun
+        if state.key in self.recorded.skipped and not begun:
             self._skip(state, "")
             return
-        begun = (state.name, state.iteration) in self.recorded.begun
         try:
             why = "" if begun else self._against(state)
             if not why:
@@ -282,7 +311,7 @@ class Schedule:
                 self._ready_now(state)
                 return
         except BadInput as error:
-            self._fail_one(state, None, Reason.INVALID, Failure(kind=type(error).__name__, message=str(error)))
+            self._fail_one(state, None, Reason.INVALID, _failure(error))
             return
         self._skip(state, why)
 
@@ -298,6 +327,8 @@ class Schedule:
             return f"{state.barred} failed"
         if needs and all(need.phase in (Phase.SKIPPED, Phase.CANCELLED) for need in needs):
             return "all that it needs was skipped"
+        if (spawned := self._spawned.get(state.name)) and state.name not in self.nodes[spawned.source].added:
+            return f"{spawned.source} did not add it again"
         for router in place.routers:
             if state.name not in (self.nodes[router].chosen or ()):
                 return f"{router} did not choose it"
@@ -316,7 +347,7 @@ class Schedule:
             self._end(state, Phase.COMPLETED)
             return
         state.phase = Phase.READY
-        self._queue(state)
+        self._ready.put(state)
 
     def _leave_late_branches(self, state: NodeState) -> None:
         """A join that waits for some of its branches needs the others no more, and if nobody else does, they stop."""
@@ -328,7 +359,8 @@ class Schedule:
             late = self.nodes[ahead.pop()]
             if late.phase.over or any(self.nodes[name].phase is Phase.WAITING for name in late.place.dependents):
                 continue
-            late.phase, late.why = Phase.CANCELLED, f"{state.name} does not wait for it"
+            late.phase = Phase.CANCELLED if late.phase is Phase.RUNNING else Phase.SKIPPED
+            late.why, late.settled = f"{state.name} does not wait for it", True
             self._stop_runs_of(late)
             self._actions.append(Skip(late.key, late.why))
             ahead += (name for name in late.place.needs if not self.nodes[name].phase.over)
@@ -346,47 +378,44 @@ class Schedule:
         try:
             return self.values.repeats(state)
         except BadInput as error:
-            state.error = Failure(kind=type(error).__name__, message=str(error))
-            state.reason = Reason.INVALID
+            state.error, state.reason = _failure(error), Reason.INVALID
             self._end(state, Phase.FAILED)
             return False
 
     def _repeat(self, deciding: NodeState) -> None:
         region = [self.nodes[name] for name in self._regions[deciding.name]]
-        inside = {state.name for state in region}
-        self.values.round_of(deciding, inside)
+        self.values.round_of(deciding, {state.name for state in region})
         previous = {state.name: self.values.previous(state, deciding) for state in region}
         for state in region:
             self._stop_runs_of(state)
+            self.values.forget(state)
             state.begin_again(previous[state.name])
-            heappush(self._by_depth, (state.place.depth, state.name))
+            self._ready.await_again(state)
         for state in region:
-            needs = [self.nodes[name] for name in state.place.needs]
-            state.open_needs = sum(not need.phase.over for need in needs)
-            state.won = sum(need.phase is Phase.COMPLETED for need in needs)
+            self._count(state)
         for state in region:
-            if state.open_needs == 0:
+            if state.phase is Phase.WAITING and self._is_resolved(state):
                 self._decide(state)
 
     # Nodes that nodes add
 
     def _add(self, state: NodeState) -> None:
-        depth = self._spawned.get(state.name, 0) + 1
-        more = spawned_nodes(self.graph, state.name, self.values.output_of(state), depth, len(self._spawned))
+        """Nodes that it added in an earlier iteration may come again; they are what it says of them now."""
+        mine = {name for name, spawned in self._spawned.items() if spawned.source == state.name}
+        depth = self._spawned[state.name].depth + 1 if state.name in self._spawned else 1
+        more = spawned_nodes(
+            self.graph, state.name, self.values.output_of(state), depth, mine, so_far=len(self._spawned)
+        )
+        state.added = frozenset(more)
         if not more:
             return
         waiting = [name for name in state.place.dependents if self.nodes[name].phase is Phase.WAITING]
-        self.graph = with_more(self.graph, more, state.name, waiting)
-        self._spawned |= dict.fromkeys(more, depth)
+        self.graph = with_more(self.graph, more, state.name, [name for name in waiting if name not in mine])
+        self._spawned |= dict.fromkeys(more, Spawned(state.name, depth))
         self._reshape()
-        for name in waiting:
-            self.nodes[name].node = self.graph.nodes[name]
-            self.nodes[name].open_needs += 0 if self.nodes[name].node.on else len(more)
-        for name in more:
-            added = self.nodes[name]
-            needs = [self.nodes[need] for need in added.place.needs if need != state.name]
-            added.open_needs = 1 + sum(not need.phase.over for need in needs)
-            added.won = sum(need.phase is Phase.COMPLETED for need in needs)
+        for name in {**dict.fromkeys(waiting), **more}:
+            self._count(self.nodes[name])
+        self.unloaded += (other for other in self.nodes.values() if self.values.lacks(other))
 
     # Starting
 
@@ -394,37 +423,20 @@ class Schedule:
     def _limit(self) -> int:
         return 1 if self.graph.strategy == "sequence" else self.graph.limits.parallel
 
-    def _queue(self, state: NodeState) -> None:
-        place = state.place
-        order = {"flow": (place.index, 0), "level": (place.depth, place.index), "sequence": (place.rank, 0)}
-        heappush(self._ready, (order[self.graph.strategy], state.iteration, state.name))
-
     def _start_ready(self) -> None:
         """Start what can begin, in order, as far as there is room."""
-        while self._ready:
-            _, iteration, name = self._ready[0]
-            state = self.nodes[name]
-            if state.iteration != iteration or state.phase.over or state.next_item >= state.size:
-                heappop(self._ready)
-            elif state.node.human:
-                heappop(self._ready)
+        while (state := self._ready.first()) and not self.stopped:
+            if state.node.human:
+                self._ready.drop()
                 self._ask(state)
-            elif self._live >= self._limit or self._is_behind(state):
+            elif self._live >= self._limit:
                 return
             elif len(state.live) >= (state.node.parallel or self._limit):
-                heappop(self._ready)  # it comes again when one of its items is over
+                self._ready.drop()  # it comes again when one of its items is over
             else:
                 item = None if state.items is None else state.next_item
                 state.next_item += 1
-                self._start(state, NodeCall(name, item, iteration))
-
-    def _is_behind(self, state: NodeState) -> bool:
-        """Under `level`, whether something of a level above is not over."""
-        if self.graph.strategy != "level":
-            return False
-        while self._by_depth and self.nodes[self._by_depth[0][1]].phase.over:
-            heappop(self._by_depth)
-        return bool(self._by_depth) and self._by_depth[0][0] < state.place.depth
+                self._start(state, NodeCall(state.name, item, state.iteration))
 
     def _start(self, state: NodeState, call: NodeCall) -> None:
         state.phase = Phase.RUNNING
@@ -435,8 +447,7 @@ class Schedule:
             given = self.values.input_of(state, call.item)
         except BadInput as error:
             state.live.pop(call.item, None)
-            failure = Failure(kind=type(error).__name__, message=str(error))
-            self._fail_one(state, call.item, Reason.INVALID, failure)
+            self._fail_one(state, call.item, Reason.INVALID, _failure(error))
             return
         state.live[call.item] = call
         self._live += 1
@@ -450,7 +461,7 @@ class Schedule:
         try:
             title = self.values.title_of(state)
         except BadInput as error:
-            self._fail_one(state, None, Reason.INVALID, Failure(kind=type(error).__name__, message=str(error)))
+            self._fail_one(state, None, Reason.INVALID, _failure(error))
             return
         state.live[None] = call
         self._asked.add(call)
@@ -460,3 +471,7 @@ class Schedule:
 
     def failures(self) -> Iterator[NodeState]:
         return (state for state in self.nodes.values() if state.phase is Phase.FAILED)
+
+
+def _failure(error: BadInput) -> Failure:
+    return Failure(kind=type(error).__name__, message=str(error))

@@ -120,7 +120,11 @@ def check_shape(graph: GraphDefinition, shape: Shape) -> Iterator[Problem]:
 
 def regions_of(graph: GraphDefinition, shape: Shape) -> dict[str, list[str]]:
     """For each node that may begin others again: which these are."""
-    return {name: shape.after(node.again.from_) for name, node in graph.nodes.items() if node.again}
+    return {
+        name: shape.after(node.again.from_)
+        for name, node in graph.nodes.items()
+        if node.again and node.again.from_ in shape.places
+    }
 
 
 def _routers(nodes: Mapping[str, Node], problems: list[Problem]) -> dict[str, list[str]]:

@@ -54,6 +54,11 @@ class NodeState:
     previous: dict[str, object] | None = None
     chosen: frozenset[str] | None = None
     """Of a router: which nodes its output names."""
+    added: frozenset[str] = frozenset()
+    """Of a node that adds some: which these are."""
+    understood: bool = False
+    settled: bool = False
+    """It is over, and those that wait for it know."""
 
     @property
     def key(self) -> str:
@@ -76,4 +81,5 @@ class NodeState:
         self.phase, self.why, self.error, self.reason = Phase.WAITING, "", None, None
         self.open_needs = self.won = self.next_item = 0
         self.barred, self.items, self.answer, self.chosen = "", None, None, None
+        self.added, self.understood, self.settled = frozenset(), False, False
         self.live, self.run_ids, self.failed, self.previous = {}, {}, {}, previous

@@ -37,6 +37,17 @@ class Values:
         """Whether somebody will ask for what the node gave."""
         return state.name in self._wanted
 
+    def lacks(self, state: NodeState) -> bool:
+        """Whether somebody will ask for what it gave, and it was not read: nobody did when it ended."""
+        return state.phase is Phase.COMPLETED and self._is_unread(state) and self.wants(state)
+
+    def _is_unread(self, state: NodeState) -> bool:
+        return not state.node.human and state.name not in self.outputs
+
+    def forget(self, state: NodeState) -> None:
+        """It is begun again: names mean its newest iteration."""
+        self.outputs.pop(state.name, None)
+
     def output_of(self, state: NodeState) -> object:
         return state.answer if state.node.human else self.outputs.get(state.name)
 
@@ -153,7 +164,11 @@ class Values:
 
     def sinks(self) -> dict[str, object]:
         done = (self._nodes[name] for name in self._shape.sinks)
-        return {state.name: self.output_of(state) for state in done if state.phase is Phase.COMPLETED}
+        return {
+            state.name: self.output_of(state)
+            for state in done
+            if state.phase is Phase.COMPLETED and not self._is_unread(state)
+        }
 
 
 def _wanted(graph: GraphDefinition, shape: Shape) -> Names:

@@ -1,7 +1,7 @@
 """One attempt at a graph: what the schedule wants is done, and what comes of it is told to the schedule.
 
-A run that is resumed begins with a schedule that knows nothing, and is told again what the journal says. Starting
-a child that there is changes nothing, so the schedule comes to where it was without anything being done twice.
+A run that is resumed begins with a schedule that knows nothing, and is told again what the journal says, in its order.
+So the schedule comes to where it was; what it wants on the way and there is already is not done twice.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from retinue.core.run import Child, Ticket
 from retinue.engine.context import RunContext, failure_of
 from retinue.engine.submit import Request
 from retinue.errors import BadInput
+from retinue.runners.graph.reuse import Reuse
 
 MAX_MINUTES = "max_minutes"
 
@@ -35,17 +36,18 @@ class Play:
         self._ctx, self._graph = ctx, graph
         queued = ctx.state.queued
         assert queued
-        entry, again = queued.at_node, queued.again_at
+        entry = queued.at_node
         given, outputs = _given_before(ctx, graph, entry)
         values = Values(given, _given(ctx, graph), outputs)
-        shape, _ = shape_of(graph.nodes)
-        self._fresh = frozenset(shape.after(again) if again else ())
-        only = frozenset(shape.after(entry)) if entry else None
+        only = frozenset(shape_of(graph.nodes)[0].after(entry)) if entry else None
         self._schedule = Schedule(graph, values, _recorded(ctx, entry), only)
+        self._reuse = Reuse(ctx.past, self._schedule, queued.again_at)
         self._heard = 0
         self._early: dict[str, int] = {}
-        """Ends of children that the schedule does not wait for yet, with their times: it is being told again."""
-        self._of: dict[str, int] = {}
+        """Ends that the schedule does not wait for, with their times."""
+        self._starts: dict[str, Start] = {}
+        self._asks: dict[str, AskPerson] = {}
+        self._stops: list[str] = []
 
     async def run(self) -> Outcome:
         ctx, schedule = self._ctx, self._schedule
@@ -53,12 +55,14 @@ class Play:
             message = f"graphs run graphs {self._graph.limits.max_depth} deep here, and no deeper"
             return Outcome.failed(Reason.INVALID, "TooDeep", message)
         if ctx.state.limit == MAX_MINUTES:  # it was being stopped
+            await self._hear()
             return await self._stop_all()
         while True:
             await ctx.pass_gate("a node")
-            await self._load()
-            await self._do(schedule.advance(ctx.clock.now_ms()))
-            if await self._hear() or schedule.unsettled:
+            await self._hear()
+            await self._advance(ctx.clock.now_ms())
+            await self._do()
+            if schedule.unsettled or self._heard < len(ctx.state.settled):
                 continue
             if schedule.done and not ctx.state.open_children:
                 return self._outcome()
@@ -66,108 +70,74 @@ class Play:
                 return await self._stop_all()
             await self._wait()
 
-    # Doing
-
-    async def _do(self, actions: Sequence[Action]) -> None:
-        starts: list[Start] = []
-        opened: list[e.TicketOpened] = []
-        for action in actions:
-            match action:
-                case Start():
-                    starts.append(action)
-                case AskPerson():
-                    opened += self._ticket(action)
-                case Skip(key=key, why=why):
-                    if key not in self._ctx.state.skipped:
-                        self._ctx.note(e.NodeSkipped(node=key, why=why))
-                case Stop(call=call):
-                    await self._stop(str(call))
-                case other:
-                    assert_never(other)
-        if opened:
-            await self._ctx.open_tickets(*opened)
-        await self._start(starts)
-
-    async def _start(self, starts: Sequence[Start]) -> None:
-        """All that is new in one commit; of what there is already, hear what came of it."""
-        self._of = {str(start.call): start.of for start in starts if start.of is not None}
-        ready: list[tuple[str, Request]] = []
-        fresh: list[tuple[str, Request]] = []
-        for start in starts:
-            call_id, is_fresh = str(start.call), start.call.node in self._fresh
-            child = self._ctx.state.children.get(call_id) if is_fresh else self._ctx.child_of(call_id)
-            if child is None:
-                minutes = start.timeout / 60 if start.timeout else None
-                request = Request(target=start.target, input=start.input, max_minutes=minutes)
-                (fresh if is_fresh else ready).append((call_id, request))
-            elif call_id in self._early or call_id not in self._ctx.state.children:
-                await self._tell(start.call, child, self._early.pop(call_id, self._ctx.clock.now_ms()))
-        await self._start_all(ready, fresh=False)
-        await self._start_all(fresh, fresh=True)
-
-    async def _start_all(self, requests: list[tuple[str, Request]], *, fresh: bool) -> None:
-        """Together; when one of them is refused, one by one, so that each is refused for itself."""
-        if not requests:
-            return
-        try:
-            async with self._ctx.entered("a node"):
-                await self._ctx.start_children(requests, fresh=fresh, of=self._of)
-        except BadInput as error:
-            if len(requests) == 1:
-                self._refused(requests[0][0], error)
-                return
-            for request in requests:
-                await self._start_all([request], fresh=fresh)
-
-    def _refused(self, call_id: str, error: BadInput) -> None:
-        call = NodeCall.parse(call_id)
-        assert call
-        failed = Ended(call=call, run_id="", status=Status.FAILED, reason=Reason.INVALID, error=failure_of(error))
-        self._schedule.ended(failed)
-
-    def _ticket(self, asked: AskPerson) -> list[e.TicketOpened]:
-        call_id, human = str(asked.call), asked.human
-        ticket = self._ctx.state.ticket_of_call.get(call_id) or self._past_ticket(asked.call)
-        if ticket is None:
-            kind = Waits.APPROVAL if human.kind == "approve" else Waits.INPUT
-            return [self._ctx.ticket(call_id, kind, asked.title, schema=human.form, expires_in=human.expires)]
-        if ticket.decision is not None:
-            self._answered(asked.call, ticket)
-        return []
-
-    def _past_ticket(self, call: NodeCall) -> Ticket | None:
-        return None if call.node in self._fresh else self._ctx.past.ticket(str(call))
-
-    async def _stop(self, call_id: str) -> None:
-        """Nobody waits for it any more."""
-        if ticket := self._ctx.state.ticket_of_call.get(call_id):
-            if ticket.decision is None:
-                self._ctx.note(e.TicketClosed(ticket_id=ticket.ticket_id, decision="void"))
-            return
-        await self._ctx.cancel_child(call_id, "its graph does not wait for it any more")
-
     # Hearing
 
-    async def _hear(self) -> bool:
-        """Tell the schedule what has ended since. Whether there was anything."""
-        settled, before = self._ctx.state.settled, self._heard
+    async def _hear(self) -> None:
+        """Tell the schedule what has ended since, one after the other and each at its time, so that it comes to the
+        same whenever it is told."""
+        settled = self._ctx.state.settled
         while self._heard < len(settled):
             call_id, at = settled[self._heard]
             self._heard += 1
-            if call := NodeCall.parse(call_id):
-                await self._heard_of(call, call_id, at)
-        return self._heard > before
+            due = self._schedule.next_due
+            if due is not None and due <= at:
+                await self._advance(at)
+            call = NodeCall.parse(call_id)
+            if call and self._schedule.waits_for(call):
+                await self._tell(call, at)
+            elif call:
+                self._early[call_id] = at
+            await self._advance(at)
 
-    async def _heard_of(self, call: NodeCall, call_id: str, at: int) -> None:
-        state = self._ctx.state
-        if not self._schedule.waits_for(call):
-            self._early[call_id] = at
-        elif child := state.children.get(call_id):
-            await self._tell(call, child, at)
-        elif ticket := state.ticket_of_call.get(call_id):
-            self._answered(call, ticket)
+    async def _advance(self, now: int) -> None:
+        """Let the schedule come to rest. What it wants is kept until all is heard: it may want it no more by then."""
+        moved = True
+        while moved:
+            await self._load()
+            moved = False
+            for action in self._schedule.advance(now):
+                moved |= await self._plan(action)
+            moved |= self._schedule.unsettled
 
-    async def _tell(self, call: NodeCall, child: Child, at: int) -> None:
+    async def _plan(self, action: Action) -> bool:
+        """Keep what is to be done; tell at once what has come of it already. Whether anything has."""
+        ctx = self._ctx
+        match action:
+            case Start(call=call) | AskPerson(call=call):
+                call_id = str(call)
+                if call_id in self._early:
+                    await self._tell(call, self._early.pop(call_id))
+                    return True
+                if call_id in ctx.state.children or call_id in ctx.state.ticket_of_call:
+                    return False
+                if isinstance(action, Start):
+                    if child := self._reuse.child(call):
+                        await self._tell_end(call, child, ctx.clock.now_ms())
+                        return True
+                    self._starts[call_id] = action
+                else:
+                    if ticket := self._reuse.ticket(call):
+                        self._tell_answer(call, ticket)
+                        return True
+                    self._asks[call_id] = action
+            case Skip(key=key, why=why):
+                if key not in ctx.state.skipped:
+                    ctx.note(e.NodeSkipped(node=key, why=why))
+            case Stop(call=call):
+                if not (self._starts.pop(str(call), None) or self._asks.pop(str(call), None)):
+                    self._stops.append(str(call))
+            case other:
+                assert_never(other)
+        return False
+
+    async def _tell(self, call: NodeCall, at: int) -> None:
+        state, call_id = self._ctx.state, str(call)
+        if child := state.children.get(call_id):
+            await self._tell_end(call, child, at)
+        else:
+            self._tell_answer(call, state.ticket_of_call[call_id])
+
+    async def _tell_end(self, call: NodeCall, child: Child, at: int) -> None:
         error = None
         if child.status is not Status.COMPLETED:
             ended = await self._ctx.outcomes([child.run_id])
@@ -177,7 +147,7 @@ class Play:
             Ended(call=call, run_id=child.run_id, status=child.status, reason=child.reason, error=error, at=at)
         )
 
-    def _answered(self, call: NodeCall, ticket: Ticket) -> None:
+    def _tell_answer(self, call: NodeCall, ticket: Ticket) -> None:
         decision = ticket.decision or "void"
         self._schedule.answered(Answered(call=call, decision=decision, value=ticket.value, message=ticket.message))
 
@@ -191,6 +161,52 @@ class Play:
         ended = await self._ctx.outcomes(list(state.run_ids.values()))
         outputs = {item: ended[run_id].output for item, run_id in state.run_ids.items() if run_id in ended}
         return outputs.get(None) if state.items is None else [outputs.get(n) for n in range(state.size)]
+
+    # Doing
+
+    async def _do(self) -> None:
+        """What nobody waits for is stopped; what is new begins, all in one commit."""
+        while self._stops:
+            await self._stop(self._stops.pop())
+        if self._asks:
+            await self._ctx.open_tickets(*(self._ticket(asked) for asked in self._asks.values()))
+            self._asks.clear()
+        if self._starts:
+            starts, self._starts = list(self._starts.values()), {}
+            for fresh in (False, True):
+                await self._start([one for one in starts if self._reuse.is_fresh(one.call) is fresh], fresh=fresh)
+
+    async def _start(self, starts: Sequence[Start], *, fresh: bool) -> None:
+        """Together; when one of them is refused, one by one, so that each is refused for itself."""
+        if not starts:
+            return
+        of = {str(start.call): start.of for start in starts if start.of is not None}
+        try:
+            async with self._ctx.entered("a node"):
+                await self._ctx.start_children([_request(start) for start in starts], fresh=fresh, of=of)
+        except BadInput as error:
+            if len(starts) == 1:
+                self._refused(starts[0].call, error)
+                return
+            for start in starts:
+                await self._start([start], fresh=fresh)
+
+    def _refused(self, call: NodeCall, error: BadInput) -> None:
+        failed = Ended(call=call, run_id="", status=Status.FAILED, reason=Reason.INVALID, error=failure_of(error))
+        self._schedule.ended(failed)
+
+    def _ticket(self, asked: AskPerson) -> e.TicketOpened:
+        human = asked.human
+        kind = Waits.APPROVAL if human.kind == "approve" else Waits.INPUT
+        return self._ctx.ticket(str(asked.call), kind, asked.title, schema=human.form, expires_in=human.expires)
+
+    async def _stop(self, call_id: str) -> None:
+        """Nobody waits for it any more."""
+        if ticket := self._ctx.state.ticket_of_call.get(call_id):
+            if ticket.decision is None:
+                self._ctx.note(e.TicketClosed(ticket_id=ticket.ticket_id, decision="void"))
+            return
+        await self._ctx.cancel_child(call_id, "its graph does not wait for it any more")
 
     # Waiting
 
@@ -252,6 +268,11 @@ class Play:
     def _partial(self) -> object:
         """What there is of its output."""
         return self._schedule.values.sinks() or None
+
+
+def _request(start: Start) -> tuple[str, Request]:
+    minutes = start.timeout / 60 if start.timeout else None
+    return str(start.call), Request(target=start.target, input=start.input, max_minutes=minutes)
 
 
 def _given(ctx: RunContext, graph: GraphDefinition) -> dict[str, object]:
