@@ -37,8 +37,10 @@ async def test_it_echoes_the_last_that_a_person_said() -> None:
     assert (await ask(ScriptedModel(), question())).text == "You said: "
 
 
-async def test_it_finishes_an_agents_task() -> None:
-    answer = await ask(ScriptedModel(), question("hello", tools=(LOOKUP, FINISH)))
+@pytest.mark.parametrize("result", [{}, {"minLength": 1}, {"pattern": r"\S"}])
+async def test_it_finishes_an_agents_task(result: dict[str, object]) -> None:
+    finish = tool("complete_task", result={"type": "string", **result})
+    answer = await ask(ScriptedModel(), question("hello", tools=(LOOKUP, finish)))
     assert answer.calls == [("complete_task", {"result": "You said: hello"})]
     assert answer.response.stop == "tool_calls"
     assert answer.streamed("tool_args") == '{"result":"You said: hello"}'
@@ -50,6 +52,7 @@ async def test_it_finishes_an_agents_task() -> None:
         {"type": "string", "maxLength": 5},
         {"type": "string", "minLength": 50},
         {"type": "string", "enum": ["yes", "no"]},
+        {"type": "string", "pattern": "^[a-z]+$", "examples": ["abc"]},
         {"type": "string", "format": "date"},
         {"type": "object", "properties": {"price": {"type": "number"}}, "required": ["price"]},
         {"type": "array", "items": {"type": "integer", "minimum": 3}, "minItems": 2},

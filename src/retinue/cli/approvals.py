@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from typing import Annotated
 
 import msgspec
@@ -11,13 +10,13 @@ import typer
 
 from retinue.app import Retinue
 from retinue.cli.database import command, from_json, one_input, opened
+from retinue.cli.decide import arguments, as_asked
 from retinue.cli.options import Db, Json, Message, TicketId, commands, examples
-from retinue.cli.show import ago, clean, facts, how_to_close, one_line, print_json, say, ticket_json
+from retinue.cli.show import ago, asks, clean, facts, how_to_close, one_line, print_json, say, ticket_json
 from retinue.core.approval import ANSWERED, APPROVED, DENIED, Approval
 from retinue.errors import BadInput, TicketEnded
 from retinue.service import Life, TicketRow
 
-LONGEST_ARGUMENT = 1000
 ForRun = Annotated[
     bool, typer.Option("--for-run", help="Decide the same whenever this is asked again, until the run has ended.")
 ]
@@ -44,33 +43,25 @@ def list_(db: Db = None, as_json: Json = False) -> None:
         else:
             for ticket in tickets:
                 _show(ticket, targets[ticket.run_id], now)
-            say(("answer the first:  ", "dim"), command(how_to_close(tickets[0]), db))
-            say(("refuse it:         ", "dim"), command(f"approvals deny {tickets[0].id}", db))
+            close = "approve" if tickets[0].kind == "approval" else "answer"
+            say((f"{close} the first:  ", "dim"), command(how_to_close(tickets[0]), db))
+            say((f"{'refuse it:':{len(close) + 13}}", "dim"), command(f"approvals deny {tickets[0].id}", db))
 
     asyncio.run(go())
 
 
 def _show(ticket: TicketRow, target: str, now: int) -> None:
     data = msgspec.json.decode(ticket.data)
-    asks = "wants to call" if ticket.kind == "approval" else "asks"
+    wants = "wants to call" if ticket.kind == "approval" else "asks"
     what = data.get("tool") or ticket.title or ticket.call_id
-    say((clean(target), "cyan"), f" {asks} ", (one_line(what), "bold"))
+    say((clean(target), "cyan"), f" {wants} ", (one_line(what), "bold"))
     if data.get("tool") and ticket.title and ticket.title != data["tool"]:
         say(f"  {one_line(ticket.title)}")
-    facts(_arguments(data.get("arguments")))
+    facts(arguments(data.get("arguments")))
     expires = f", expires {ago(ticket.expires_at, now)}" if ticket.expires_at else ""
     say((f"  asked {ago(ticket.opened_at, now)}{expires}", "dim"))
     say((f"  {ticket.id}  {ticket.run_id}", "dim"))
     say()
-
-
-def _arguments(arguments: object) -> Iterator[tuple[str, str]]:
-    """One a line. What is cut says so: nobody should approve what they have not seen."""
-    given = arguments if isinstance(arguments, dict) else {} if arguments is None else {"with": arguments}
-    for name, value in given.items():
-        text = one_line(value, LONGEST_ARGUMENT)
-        more = " (cut; --json shows all)" if text.endswith("…") else ""
-        yield clean(str(name)), (text or '""') + more
 
 
 @app.command(
@@ -106,10 +97,10 @@ def deny(
 
 
 def _approval(args: str | None, for_run: bool) -> object:
-    arguments = from_json(args, "--args") if args is not None else None
-    if args is not None and not isinstance(arguments, dict):
+    given = from_json(args, "--args") if args is not None else None
+    if args is not None and not isinstance(given, dict):
         raise BadInput(problem="--args is no object: say the arguments by name, like '{\"eur\": 20}'.")
-    return Approval(arguments=arguments if isinstance(arguments, dict) else None, remember=for_run).value
+    return Approval(arguments=given if isinstance(given, dict) else None, remember=for_run).value
 
 
 @app.command(
@@ -140,7 +131,7 @@ def _close(
             if ticket.status != "open":
                 raise TicketEnded(ticket_id=ticket.id, decision=ticket.end)
             _check_kind(ticket, decision, value)
-            meant = _as_asked(ticket, str(value)) if is_text else value
+            meant = as_asked(ticket, str(value)) if is_text else value
             await app.service.answer(ticket.id, meant, decision=decision, message=message)
             if as_json:
                 print_json({"ticket_id": ticket.id, "run_id": ticket.run_id, "decision": decision})
@@ -158,19 +149,8 @@ def _check_kind(ticket: TicketRow, decision: str, value: object) -> None:
         raise BadInput(problem=f"{ticket.id} asks a question: refuse it with --message alone.")
 
 
-def _as_asked(ticket: TicketRow, text: str) -> object:
-    """What is typed as text may be meant as a number, a list and so on: what the ticket's schema asks for decides."""
-    asked = (msgspec.json.decode(ticket.data).get("schema") or {}).get("type", "string")
-    if asked == "string" or (isinstance(asked, list) and "string" in asked):
-        return text
-    try:
-        return msgspec.json.decode(text)
-    except msgspec.DecodeError:
-        return text
-
-
 async def _say(app: Retinue, ticket: TicketRow, decision: str, db: str | None) -> None:
-    say((ticket.id, "bold"), f"  {decision}: {clean(ticket.title or ticket.call_id)}")
+    say((ticket.id, "bold"), f"  {decision}: {asks(ticket)}")
     if any(view.life is Life.ALIVE for view in await app.service.workers()):
         say((f"  {ticket.run_id} goes on", "dim"))
     else:

@@ -15,6 +15,7 @@ from retinue.cli.live import View, viewing
 from retinue.cli.show import (
     ago,
     aside,
+    asks,
     at,
     console,
     how_to_close,
@@ -76,8 +77,6 @@ async def report(app: Retinue, row: RunRow, *, as_json: bool, db: str | None) ->
 
 
 async def _watch(app: Retinue, run_id: str, view: View) -> Rest:
-    following = asyncio.create_task(_follow(app, run_id, view))
-    leaving = asyncio.create_task(_until_left(app, run_id))
     asked, gone = asyncio.Event(), asyncio.Event()
 
     def interrupted() -> None:
@@ -89,28 +88,37 @@ async def _watch(app: Retinue, run_id: str, view: View) -> Rest:
         await app.service.cancel(run_id, message="Ctrl-C")
         await asyncio.Event().wait()
 
-    cancelling, going = asyncio.create_task(cancelled()), asyncio.create_task(gone.wait())
-    tasks: set[asyncio.Task[Any]] = {following, leaving, cancelling, going}
+    resting, cancelling = asyncio.create_task(until_rest(app, run_id, view)), asyncio.create_task(cancelled())
+    with on_signal(signal.SIGINT, interrupted), on_signal(signal.SIGTERM, gone.set):
+        await _first(resting, cancelling, asyncio.create_task(gone.wait()))
+    return resting.result() if not resting.cancelled() else Rest.GONE
+
+
+async def until_rest(app: Retinue, run_id: str, view: View) -> Rest:
+    """Show what happens until the run has ended, or nothing in its tree can go on here for a while."""
+    following = asyncio.create_task(_follow(app, run_id, view))
+    await _first(following, asyncio.create_task(_until_left(app, run_id)))
+    if not following.cancelled():
+        return Rest.ENDED
+    await _catch_up(app, run_id, view)
+    return Rest.LEFT
+
+
+async def _first(*tasks: asyncio.Task[Any]) -> None:
+    """Wait until one of them is done, and stop the others. Raises what one raised."""
     try:
-        with on_signal(signal.SIGINT, interrupted), on_signal(signal.SIGTERM, gone.set):
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in (following, cancelling, leaving):
-            if task.done() and (error := task.exception()):
-                raise error
-        if following.done():
-            return Rest.ENDED
-        if gone.is_set():
-            return Rest.GONE
-        await _catch_up(app, run_id, view)
-        return Rest.LEFT
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+    for task in tasks:
+        if not task.cancelled() and (error := task.exception()):
+            raise error
 
 
 async def _follow(app: Retinue, run_id: str, view: View) -> None:
-    async for seen in app.service.follow(run_id, tree=True):
+    async for seen in app.service.follow(run_id, view.steps.place, tree=True):
         view.show(seen)
 
 
@@ -179,8 +187,9 @@ async def _what_is_left(app: Retinue, row: RunRow, db: str | None) -> AsyncItera
     asked = [ticket for ticket in await app.service.tickets(root_id=row.root_id) if ticket.status == "open"]
     explained = await app.service.explain(row.id)
     for ticket in asked:
-        yield "asks", ticket.title or ticket.call_id
-        yield "answer it", command(how_to_close(ticket), db)
+        yield "asks", asks(ticket)
+        yield "approve it" if ticket.kind == "approval" else "answer it", command(how_to_close(ticket), db)
+        yield "refuse it", command(f"approvals deny {ticket.id}", db)
     times = [one.wake_at for one in resting if one.wake_at] + [one.due_at for one in resting if _later(one, explained)]
     if times:
         yield "sleeps until", f"{at(min(times), explained.now)} ({ago(min(times), explained.now)})"

@@ -13,7 +13,7 @@ import typer
 
 from retinue.cli.options import Db, examples, single
 from retinue.cli.show import say
-from retinue.cli.talk import Talk
+from retinue.cli.talk import WAITING, Talk
 
 app = single()
 
@@ -46,6 +46,8 @@ def _lines(talk: Talk) -> int:
     for line in sys.stdin:
         if line.strip():
             code = talk.take(line.strip()) or code
+            if code == WAITING:  # what is said next would wait for that answer
+                break
     return code
 
 
@@ -53,19 +55,30 @@ def _prompts(talk: Talk) -> int:
     with suppress(ImportError):
         import_module("readline")  # where it is there, input() can be edited and has a memory
     talk.greet()
+    talk.person = _decided
     return _until_the_end(talk)
 
 
+def _decided(prompt: str) -> str:
+    """What somebody types who has seen what is asked: not what they had typed before."""
+    with _keys(seen=True):
+        if find_spec("termios"):
+            termios: Any = import_module("termios")
+            termios.tcflush(sys.stdin, termios.TCIFLUSH)
+        return input(prompt)
+
+
 @contextmanager
-def _keys_unseen() -> Iterator[None]:
-    """What is typed meanwhile is not written into an answer that is being drawn. It waits for the next prompt."""
+def _keys(*, seen: bool) -> Iterator[None]:
+    """Whether what is typed is shown. While an answer is being drawn it is not written into it, but waits for the next
+    prompt."""
     if find_spec("termios") is None:  # on Windows
         yield
         return
     termios: Any = import_module("termios")
     before = termios.tcgetattr(sys.stdin)
     changed = [*before]
-    changed[3] &= ~termios.ECHO
+    changed[3] = changed[3] | termios.ECHO if seen else changed[3] & ~termios.ECHO
     termios.tcsetattr(sys.stdin, termios.TCSANOW, changed)
     try:
         yield
@@ -88,5 +101,5 @@ def _until_the_end(talk: Talk) -> int:
             talk.bye()
             return 0
         if line.strip():
-            with _keys_unseen():
+            with _keys(seen=False):
                 talk.take(line.strip())

@@ -103,7 +103,7 @@ async def _answered_in_spite_of_all(app: Retinue, run_id: str, db: str) -> None:
             said = 0
             async for seen in app.service.follow(run_id):
                 place = seen.seq if isinstance(seen, Event) else place
-                answer.take(seen)
+                answer.show(seen)
                 said += len(seen.text) if isinstance(seen, Delta) else 0
                 if said >= ENOUGH or (isinstance(seen, Event) and isinstance(seen.data, ModelResponded)):
                     break
@@ -125,7 +125,7 @@ async def _answered_in_spite_of_all(app: Retinue, run_id: str, db: str) -> None:
                     say(("   what was said so far is on record; the model is asked again", "dim"))
                     goes_on = True
                 elif goes_on:
-                    answer.take(seen)
+                    answer.show(seen)
 
 
 @asynccontextmanager

@@ -8,14 +8,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 from rich.text import Text
 
 from retinue.app import Retinue
 from retinue.cli.attend import attend, report
 from retinue.cli.database import command, opened
-from retinue.cli.live import viewing
+from retinue.cli.export import Export, Format, format_of
+from retinue.cli.live import painted, viewing
 from retinue.cli.options import After, Db, Detach, Json, Message, RunId, Tree, commands, examples
 from retinue.cli.show import (
     ago,
@@ -37,8 +37,9 @@ from retinue.cli.show import (
     status_code,
     table,
     ticket_json,
+    tokens,
 )
-from retinue.cli.steps import Steps, tokens
+from retinue.cli.steps import Steps
 from retinue.cli.words import next_steps, requirement, why
 from retinue.core.delta import Delta, Progress
 from retinue.core.events import Event, as_dict
@@ -117,6 +118,7 @@ def _steps(journal: Journal) -> list[dict[str, object]]:
     return [
         {
             "call_id": call.call_id,
+            "tool": call.tool,
             "effect": call.effect.value,
             "try": call.try_,
             "finished": call.finished,
@@ -156,7 +158,7 @@ async def _show(app: Retinue, row: RunRow, journal: Journal, tree: list[RunRow],
     async for event in _all_events(app, row):
         for line in seen.take(event):
             if not line.begun:
-                say("  ", "  " * line.depth, (line.mark, line.style), f" {line.text}  ", (line.more, "dim"))
+                say(painted(line))
     if journal.state.outcome:
         outcome(row, journal.state.outcome)
     else:
@@ -357,50 +359,56 @@ def _explanation_json(known: Explanation, db: str | None) -> dict[str, object]:
         "held_since": iso(known.journal.held_since),
         "wake_at": iso(known.row.wake_at),
         "due_at": iso(known.row.due_at),
-        "steps": [{"call_id": call.call_id, "since": iso(began)} for call, began in known.journal.under_way],
+        "turn": known.journal.state.turn or None,
+        "model": known.journal.asked if known.journal.state.turn_open else None,
+        "retry_at": iso(known.journal.retry_at) if known.journal.retry and known.journal.state.turn_open else None,
+        "steps": [
+            {"call_id": call.call_id, "tool": call.tool, "since": iso(began)} for call, began in known.journal.under_way
+        ],
         "tickets": [ticket_json(ticket) for ticket in known.tickets],
         "children": [run_json(child) for child in known.children],
     }
 
 
-@app.command(short_help="Write all of it as JSON.", epilog=examples("retinue runs export 3f8k2 --output run.json"))
+@app.command(
+    short_help="Write all of it, for programs or to read.",
+    epilog=examples(
+        "retinue runs export 3f8k2 --output run.jsonl",
+        "retinue runs export 3f8k2 --format markdown     what was said and done, to read",
+    ),
+)
 def export(
     run: RunId,
+    form: Annotated[
+        Format | None,
+        typer.Option("--format", help="Else as FILE is called (.jsonl, .json, .md), or lines.", show_default=False),
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Instead of printing it.")
     ] = None,
     db: Db = None,
     as_json: Json = False,
 ) -> None:
-    """Write a run's tree as one JSON document: its rows, tickets and all events."""
+    """Write a run's tree: its rows, tickets and all events, one JSON object a line or in one document; or a transcript.
+
+    The transcript has the turns of an agent, what it thought, the calls with arguments and results, and the outcome.
+    """
 
     async def go(app: Retinue, row: RunRow) -> None:
-        rows = await app.service.tree(row.id)
-        document: dict[str, object] = {
-            "format": "retinue.export/1",
-            "exported_at": iso(await app.service.now()),
-            "run_id": row.id,
-            "root_id": row.root_id,
-            "runs": [run_json(one) for one in rows],
-            "tickets": [ticket_json(one) for one in await app.service.tickets(root_id=row.root_id, status=None)],
-            "events": [event_json(event) async for event in _all_events(app, row, tree=True)],
-        }
-        await _write(document, output, as_json=as_json)
+        whole = await Export.of(app, row, [event async for event in _all_events(app, row, tree=True)])
+        text = whole.text(format_of(form, output))
+        if output is None:
+            print(text, end="")
+            return
+        encoded = text.encode()
+        await asyncio.to_thread(output.write_bytes, encoded)
+        if as_json:
+            counts = {"runs": len(whole.runs), "tickets": len(whole.tickets), "events": len(whole.events)}
+            print_json({"file": str(output), "bytes": len(encoded), **counts})
+        else:
+            aside(f"{output}: {plural(len(whole.runs), 'run')}, {plural(len(whole.events), 'event')}")
 
     _on_run(run, db, go)
-
-
-async def _write(document: dict[str, object], output: Path | None, *, as_json: bool) -> None:
-    if output is None:
-        print_json(document)
-        return
-    encoded = msgspec.json.encode(document)
-    await asyncio.to_thread(output.write_bytes, encoded)
-    counts = {name: len(rows) for name, rows in document.items() if isinstance(rows, list)}
-    if as_json:
-        print_json({"file": str(output), "bytes": len(encoded), **counts})
-    else:
-        aside(f"{output}: {plural(counts['runs'], 'run')}, {plural(counts['events'], 'event')}")
 
 
 # What they share

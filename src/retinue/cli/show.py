@@ -16,7 +16,8 @@ from rich.console import Console
 from rich.text import Text
 
 from retinue.core.events import Event, as_dict
-from retinue.core.outcome import Failure, Outcome, Status, Usage
+from retinue.core.outcome import Failure, Outcome, Status, Usage, Waits
+from retinue.core.run import asker_of
 from retinue.service import RunRow, TicketRow
 
 MARKS = {
@@ -60,8 +61,9 @@ def clean(text: str) -> str:
 def one_line(value: object, longest: int = 200) -> str:
     """A value in one line, cut when it is long."""
     text = value if isinstance(value, str) else json.dumps(_plain(value), ensure_ascii=False)
-    text = clean(" ".join(text.split()))
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+    begin = text[: 10 * longest]  # what is megabytes long is not cleaned as a whole
+    line = clean(" ".join(begin.split()))
+    return line if len(line) <= longest and len(begin) == len(text) else f"{line[: longest - 1]}…"
 
 
 def _plain(value: object) -> Any:
@@ -132,6 +134,15 @@ def plural(count: int, noun: str) -> str:
 
 
 # States
+
+
+def tokens(usage: Usage) -> str:
+    """What model calls consumed."""
+    if not usage.calls:
+        return ""
+    cost = f", {usage.cost_usd:.4f} USD" if usage.cost_usd else ""
+    about = "about " if usage.estimated else ""
+    return f"{about}{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out{cost}"
 
 
 def state(row: RunRow) -> Text:
@@ -278,7 +289,7 @@ def outcome(row: RunRow, ended: Outcome) -> None:
     reason = (
         "" if ended.reason.value in ("goal", row.status.value) else f" ({ended.reason.replace('_', ' ')}{recovered})"
     )
-    say((said, f"bold {style}"), reason)
+    say((said, f"bold {style}"), reason, (f"  {tokens(ended.usage)}" if ended.usage.calls else "", "dim"))
     if ended.error and ended.error.message != row.status.value:
         say(f"  {clean(failure(ended.error))}")
     for value, name in ((ended.output, ""), (ended.partial, "what there is of an answer:")):
@@ -301,6 +312,20 @@ def whole(value: object) -> str:
     if isinstance(value, str):
         return clean(value) if console().is_terminal else value
     return json.dumps(_plain(value), indent=2, ensure_ascii=False)
+
+
+def asks(ticket: TicketRow) -> str:
+    """What a ticket asks, in a line."""
+    return question(ticket.kind, msgspec.json.decode(ticket.data).get("tool") or "", ticket.title, ticket.call_id)
+
+
+def question(kind: str, tool: str, title: str, call_id: str) -> str:
+    """What people, or a client, are asked."""
+    if kind == Waits.APPROVAL and tool and not asker_of(call_id):
+        return f"may it call {one_line(tool, 80)}?"
+    if kind == Waits.CLIENT_TOOL:
+        return f"what does {one_line(tool, 80)} give?"
+    return one_line(title or tool or call_id)
 
 
 def how_to_close(ticket: TicketRow) -> str:

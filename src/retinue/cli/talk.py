@@ -13,7 +13,9 @@ from typing import Any, Self, TypeVar
 
 from retinue.app import Retinue
 from retinue.cli.answer import Answer
+from retinue.cli.attend import Rest, say_what_is_left, until_rest
 from retinue.cli.database import command, opened
+from retinue.cli.decide import Person, decide
 from retinue.cli.show import clean, failure, one_line, say, status_code
 from retinue.cli.threads import summary, tree_lines
 from retinue.core.messages import File, Text
@@ -24,6 +26,7 @@ from retinue.service import OnBusy, Request, Said, Say, ThreadMessage
 from retinue.service.threads import ROOT
 
 T = TypeVar("T")
+WAITING = 3
 COMMANDS = {
     "/retry": "have the last answer given anew, beside the one that there is",
     "/fork [MESSAGE]": "go back: what you say next branches off after that message (else before your last question)",
@@ -44,6 +47,8 @@ class Talk:
         self._thread_id: str | None = None
         self._leaf: str | None = None
         self._files: list[File] = []
+        self.person: Person | None = None
+        """Who decides what is asked meanwhile, if somebody sits here."""
         self._loop = asyncio.new_event_loop()
         self._stack = AsyncExitStack()
         self._runner = Thread(target=self._loop.run_forever, name="retinue-chat", daemon=True)
@@ -148,13 +153,36 @@ class Talk:
         said = self._do(saying)
         (answering,) = said.answers
         self._thread_id = said.thread_id
-
-        def stop() -> None:
-            asyncio.run_coroutine_threadsafe(self._app.service.cancel(answering.run_id, message="Ctrl-C"), self._loop)
-
-        code = self._do(self._listen(answering.run_id), stop)
+        run_id = answering.run_id
+        answer = Answer(run_id, decides=self.person is not None)
+        while self._do(self._listen(run_id, answer), lambda: self._stop(run_id)) is Rest.LEFT:
+            if not self._decide(run_id):
+                self._do(self._say_what_is_left(run_id))
+                return WAITING
         self._leaf = answering.message_id
-        return code
+        return self._do(self._ended(run_id))
+
+    def _stop(self, run_id: str) -> None:
+        asyncio.run_coroutine_threadsafe(self._app.service.cancel(run_id, message="Ctrl-C"), self._loop)
+
+    def _decide(self, run_id: str) -> bool:
+        """Let whoever sits here decide what is asked. False when nobody does, or nothing is asked."""
+        tickets = self._do(self._app.service.tickets(root_id=run_id))
+        if self.person is None or not tickets:
+            return False
+        for ticket in tickets:
+            try:
+                decide(ticket, self.person, self._close)
+            except KeyboardInterrupt:
+                self._do(self._app.service.cancel(run_id, message="Ctrl-C"))
+                break
+            except EOFError:
+                say()
+                return False
+        return True
+
+    def _close(self, ticket_id: str, decision: str, value: object, message: str) -> None:
+        self._do(self._app.service.answer(ticket_id, value, decision=decision, message=message))
 
     async def _say(self, text: str) -> Said:
         return await self._app.service.threads.say(
@@ -168,17 +196,24 @@ class Talk:
             )
         )
 
-    async def _listen(self, run_id: str) -> int:
-        """Work on the answer here, and show it as it comes."""
-        with Answer() as answer:
+    async def _listen(self, run_id: str, answer: Answer) -> Rest:
+        """Work on the answer here, and show it as it comes, until it is there or somebody is asked something."""
+        with answer:
             async with self._app.working(root_id=run_id, grace=0):
-                async for seen in self._app.service.follow(run_id):
-                    answer.take(seen)
+                rest = await until_rest(self._app, run_id, answer)
+            if rest is Rest.ENDED:
+                answer.give((await self._app.service.outcome(run_id)).output)
+        return rest
+
+    async def _ended(self, run_id: str) -> int:
         outcome = await self._app.service.outcome(run_id)
         if outcome.status is not Status.COMPLETED:
             why = failure(outcome.error) if outcome.error else outcome.reason.value
             say((f"  {outcome.status.value.replace('_', ' ')}: {clean(why)}", "yellow"))
         return status_code(outcome.status)
+
+    async def _say_what_is_left(self, run_id: str) -> None:
+        await say_what_is_left(self._app, await self._app.service.run(run_id), as_json=False, db=self._db)
 
     async def _retry(self) -> Said:
         if self._leaf is None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from retinue.cli.show import ago, at, failure, how_to_close, lasted, one_line, plural
-from retinue.cli.steps import tokens
+from retinue.cli import brief
+from retinue.cli.show import ago, asks, at, failure, how_to_close, lasted, one_line, plural, tokens
 from retinue.core.outcome import Reason, Status
-from retinue.service import Because, Explanation, Life, WorkerView
+from retinue.core.run import Call
+from retinue.service import Because, Explanation, Life, TicketRow, WorkerView
 
 Command = Callable[[str], str]
 
@@ -26,7 +27,7 @@ def next_steps(facts: Explanation, command: Command) -> list[tuple[str, str]]:
             steps += [("start one", command("worker"))] if not _takers(facts) else []
         case Because.PERSON:
             for ticket in facts.tickets:
-                steps.append(("answer", command(how_to_close(ticket))))
+                steps.append((_to_close(ticket), command(how_to_close(ticket))))
                 steps.append(("refuse", command(f"approvals deny {ticket.id}")))
         case Because.CHILDREN:
             steps += [("why it waits", command(f"runs explain {child.id}")) for child in facts.children[:3]]
@@ -37,6 +38,10 @@ def next_steps(facts: Explanation, command: Command) -> list[tuple[str, str]]:
         case _:
             pass
     return [*steps, ("watch", command(f"runs watch {run_id}")), ("stop it", command(f"runs cancel {run_id}"))]
+
+
+def _to_close(ticket: TicketRow) -> str:
+    return "approve" if ticket.kind == "approval" else "answer"
 
 
 def _after_the_end(facts: Explanation, command: Command) -> list[tuple[str, str]]:
@@ -122,6 +127,7 @@ def _running(facts: Explanation) -> Iterator[str]:
     until = facts.worker.row.lease_until
     yield f"It runs on {worker_name(facts.worker)} since {at(since, facts.now)} ({ago(since, facts.now)})."
     yield f"The worker's lease is good until {at(until, facts.now)}; it is renewed as long as it lives."
+    yield from _so_far(facts)
     yield from _under_way(facts)
     if facts.worker.life is Life.DRAINING:
         yield "The worker is draining: the run goes on elsewhere after this step."
@@ -130,16 +136,50 @@ def _running(facts: Explanation) -> Iterator[str]:
 
 
 def _under_way(facts: Explanation) -> Iterator[str]:
+    state = facts.journal.state
     for call, began in facts.journal.under_way:
-        step = f"step {call.call_id} ({call.effect}{f', try {call.try_}' if call.try_ > 1 else ''})"
+        step = f"{_name(facts, call)} ({call.effect}{f', try {call.try_}' if call.try_ > 1 else ''})"
         if facts.because is Because.RUNNING:
             yield f"It is in {step} for {lasted(max(0, facts.now - began))}."
         else:
             yield f"It was in {step}."
-    if facts.journal.state.turn_open and facts.journal.turn_at:
-        yield f"A model is answering (turn {facts.journal.state.turn}) for {lasted(facts.now - facts.journal.turn_at)}."
+    if state.turn_open and facts.journal.turn_at:
+        yield from _asking(facts, facts.journal.turn_at)
     if facts.children:
         yield f"{plural(len(facts.children), 'child run')} below it not ended yet."
+
+
+def _name(facts: Explanation, call: Call) -> str:
+    """A model's call goes by its tool and arguments, a step of code by its place in it."""
+    if call.call_id not in facts.journal.state.asked:
+        return f"step {call.call_id}"
+    return f"the call {brief.name(call.tool)}({brief.arguments(call.arguments)})"
+
+
+def _asking(facts: Explanation, since: int) -> Iterator[str]:
+    """The turn that is open: for how long, and what is waited for after a try that failed."""
+    journal, turn = facts.journal, f"turn {facts.journal.state.turn}"
+    if journal.retry is None:
+        yield f"The model {journal.asked} is answering ({turn}) for {lasted(max(0, facts.now - since))}."
+        return
+    kept_away = "its breaker is open" if journal.retry.error.kind == "CircuitOpen" else "the last try failed"
+    when = "is asked again" if journal.retry_at <= facts.now else f"is asked again {ago(journal.retry_at, facts.now)}"
+    yield f"The model {journal.asked} {when} ({turn}, try {journal.state.try_}); {kept_away}:"
+    yield f"  {one_line(failure(journal.retry.error))}"
+
+
+def _so_far(facts: Explanation) -> Iterator[str]:
+    """How far an agent is."""
+    state = facts.journal.state
+    if not state.turn:
+        return
+    said = [f"in turn {state.turn}", tokens(state.usage)]
+    if state.recovery:
+        said.insert(1, f"its last, since a limit was reached ({state.limit})")
+    if state.queued and state.queued.max_minutes is not None:
+        left = round(state.queued.max_minutes * 60_000) - facts.active_ms
+        said.append(f"{lasted(max(0, left))} of its time left")
+    yield f"It is {', '.join(filter(None, said))}."
 
 
 def _left_behind(facts: Explanation) -> Iterator[str]:
@@ -156,9 +196,10 @@ def _person(facts: Explanation) -> Iterator[str]:
     for ticket in facts.tickets:
         until = f", until {at(ticket.expires_at, facts.now)}" if ticket.expires_at else ""
         asked = ago(ticket.opened_at, facts.now)
-        yield f"It asked a person {asked}{until}: {one_line(ticket.title or ticket.call_id)} ({ticket.id})"
+        yield f"It asked a person {asked}{until}: {asks(ticket)} ({ticket.id})"
     if not facts.tickets:
         yield f"It waits for {facts.row.waits_for or 'something outside'}."
+    yield from _so_far(facts)
 
 
 def _children(facts: Explanation) -> Iterator[str]:
@@ -195,7 +236,8 @@ def _ended(facts: Explanation) -> Iterator[str]:
         yield f"It was asked what {ended.answer_of} had been asked, and gave that answer again."
     for call in facts.journal.state.calls.values():
         if call.unknown:
-            yield f"Step {call.call_id} was interrupted, and nobody can tell whether it took effect (key {call.key})."
+            name = f"A call of {brief.name(call.tool)}" if facts.journal.state.turn else f"Step {call.call_id}"
+            yield f"{name} was interrupted, and nobody can tell whether it took effect (key {call.key})."
     if said := tokens(ended.usage):
         yield f"It used {said}."
 
@@ -208,6 +250,12 @@ _REASONS = {
     Reason.TOOL_ERROR: "its code or a step raised an error",
     Reason.PROVIDER_ERROR: "the model did not answer",
     Reason.LOST: "its workers died too often",
+    Reason.MAX_TURNS: "it had no turns or calls left",
+    Reason.NO_COMPLETION: "it never said that it was done",
+    Reason.BUDGET: "its budget was spent",
+    Reason.LOOP: "it did the same again and again",
+    Reason.REJECTED: "it was rejected",
+    Reason.REMOTE_ERROR: "what it ran on failed",
     Reason.INTERNAL: "an error inside Retinue",
 }
 

@@ -74,6 +74,11 @@ class Journal:
     rested_at: int | None = None
     began: dict[str, int] = field(default_factory=dict)
     turn_at: int | None = None
+    asked: str = ""
+    """The model that the open turn asks."""
+    retry: e.ModelRetried | None = None
+    """The last try of the open turn, if it failed."""
+    retry_at: int = 0
 
     def take(self, event: e.Event) -> None:
         self.state.apply(event)
@@ -84,8 +89,11 @@ class Journal:
                 self.rested_at = event.at
             case e.ToolStarted(call_id=call_id):
                 self.began[call_id] = event.at
-            case e.TurnStarted():
-                self.turn_at = event.at
+            case e.TurnStarted(model=model):
+                self.turn_at, self.asked, self.retry = event.at, model, None
+            case e.ModelRetried() as retry:
+                self.retry, self.retry_at = retry, event.at + retry.delay_ms
+                self.asked = retry.model or self.asked
             case _:
                 pass
 
@@ -115,6 +123,12 @@ class Explanation:
     @property
     def outcome(self) -> Outcome | None:
         return self.journal.state.outcome
+
+    @property
+    def active_ms(self) -> int:
+        """How long it has been active by now."""
+        state = self.journal.state
+        return state.active_ms + (max(0, self.now - state.last_at) if state.counts else 0)
 
 
 async def read_journal(store: Store, codec: Codec, run_id: str) -> Journal:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
 from retinue.core.messages import AnyPart, Data, Message, Text, Thinking, ToolCall, text_of
 from retinue.core.outcome import Usage
+from retinue.core.schema import misfits
 from retinue.core.tool import FINISH
 from retinue.errors import ModelBroken
 from retinue.models.call_ids import with_ids
@@ -17,8 +18,6 @@ from retinue.models.example import example_of
 from retinue.ports.clock import Clock, SystemClock
 from retinue.ports.models import ModelRequest, ModelResponse, Piece, Said, Stop, Takes, ToolSpec
 
-BOUND = {"enum", "const", "pattern", "format", "$ref", "anyOf", "oneOf", "allOf"}
-"""Keys of a schema that does not take any text."""
 BREATH = 64
 """So many pieces are said in one go before others get their turn."""
 
@@ -139,20 +138,10 @@ def _wanted(request: ModelRequest) -> ToolSpec | None:
 def _arguments(tool: ToolSpec, said: str) -> object:
     """An example; what was said is the `result`, when that is a text which may say it."""
     arguments = example_of(tool.schema)
-    properties = tool.schema.get("properties")
-    result = properties.get("result") if isinstance(properties, dict) else None
-    if isinstance(arguments, dict) and isinstance(result, dict) and _may_say(result, said):
-        arguments["result"] = said
-    return arguments
-
-
-def _may_say(schema: Mapping[str, object], said: str) -> bool:
-    if schema.get("type", "string") != "string" or schema.keys() & BOUND:
-        return False
-    least, most = schema.get("minLength"), schema.get("maxLength")
-    return len(said) >= (least if isinstance(least, int) else 0) and len(said) <= (
-        most if isinstance(most, int) else len(said)
-    )
+    if not isinstance(arguments, dict) or not isinstance(arguments.get("result"), str):
+        return arguments
+    with_said = {**arguments, "result": said}
+    return arguments if misfits(tool.schema, with_said) else with_said
 
 
 def _last_said(messages: Sequence[Message]) -> object:
