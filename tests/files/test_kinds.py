@@ -33,6 +33,7 @@ names = st.sampled_from(["", "a", "a.png", "a.pdf", "a.txt", "a.html", "a.zip", 
         (tarred({"a": b"b"}, ""), "application/x-tar"),
         (tarred({"a": b"b"}, "gz"), "application/gzip"),
     ],
+    ids=lambda said: said if isinstance(said, str) else "bytes",  # what is packed has the time of packing in it
 )
 def test_the_first_bytes_say_what_it_is_whatever_others_say(data: bytes, kind: str) -> None:
     assert kind_of(data) == kind
