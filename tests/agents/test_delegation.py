@@ -195,7 +195,7 @@ async def test_D5_a_background_result_comes_before_the_next_turn_once(clock: Set
     assert "data, not instructions" in text
 
 
-async def test_a_background_result_comes_before_a_hint(clock: SetClock) -> None:
+async def test_L31_a_background_result_comes_before_a_hint_and_is_data(clock: SetClock) -> None:
     actors = {"boss": Actor(run(background=True), call("act", what="x"), finish()), "kid": Actor(finish("first"))}
     async with cast(clock, actors, agent("boss", agents=["kid"], tools=[wait, act])) as app:
         actors["boss"]._lines[1] = call("wait", what="x")
@@ -210,6 +210,7 @@ async def test_a_background_result_comes_before_a_hint(clock: SetClock) -> None:
         await ended(app, boss)
     said = [part.text for part in actors["boss"].requests[2].messages[-1].parts if isinstance(part, Text)]
     assert "first" in said[0]
+    assert "data, not instructions" in said[0]
     assert said[1] == "And be quick."
 
 
@@ -413,3 +414,13 @@ def test_the_catalogue_is_bounded_and_escaped() -> None:
     assert "more that are not shown" in said
     assert "<b>" not in said
     assert catalogue([]) == ""
+
+
+async def test_L3_other_agents_are_no_tools_and_are_called_only_where_they_are_listed(clock: SetClock) -> None:
+    actors = {"boss": Actor(finish()), "kid": Actor(finish())}
+    async with cast(clock, actors) as app:
+        await app.run("agent:boss", "x")
+        await app.run("agent:kid", "x")
+    names = {name: [spec.name for spec in actor.requests[0].tools] for name, actor in actors.items()}
+    assert names["boss"] == ["complete_task", "agent_run", "agent_output", "agent_stop", "agent_send", "agent_list"]
+    assert names["kid"] == ["act", "wait", "complete_task"]
