@@ -52,6 +52,7 @@ class RunQueued(EventData):
     policy: Policy | None = None
     at_node: str | None = None
     again_at: str | None = None
+    cache: float | None = None
     model: str | None = None
 
 

@@ -270,10 +270,23 @@ class Attempt:
         if changed := await self._changed_code(state, runner):
             await self._finish(changed)
             return
+        if answer := await self._given_again(state.queued):
+            await self._finish(answer)
+            return
         self._keeps_time = runner.capabilities.keeps_time
         self._set_deadlines()
         while not await (self._park() if self._paused else self._once(runner)):
             self._gate.reset()
+
+    async def _given_again(self, queued: e.RunQueued) -> Outcome | None:
+        """What a run of the same definition, with the same code and input, came to; where whoever asks is content."""
+        if queued.cache is None or self.row.source_run_id is not None:
+            return None
+        key = digest_of([self._state.definition, queued.target, queued.model, queued.input])
+        self._context.answer_key = key
+        if self._state.begun or not queued.cache:
+            return None
+        return await self._context.answered_before(key, queued.cache)
 
     def _refusal(self) -> Outcome | None:
         """Why the run ends before its code runs, if it does."""

@@ -54,6 +54,9 @@ class Request:
     """The node of the source that is run again, with all that depends on it."""
     model: str | None = None
     """Who answers, in the place of the model that the target names."""
+    cache: float | None = None
+    """How many seconds old an answer to the same may be that is given again instead of running anything. With 0 none
+    is, and this one may be in its turn."""
     client_tools: tuple[dict[str, object], ...] = ()
     """Tools that whoever asks has, each with `name`, `description` and `schema`: the run waits for their results."""
 
@@ -143,6 +146,7 @@ class Submitter:
             policy=request.policy,
             at_node=request.at_node,
             again_at=request.again_at,
+            cache=request.cache,
             model=request.model,
         )
         encoded = self._codec.encode(queued)

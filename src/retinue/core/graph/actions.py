@@ -20,6 +20,8 @@ class Start:
     timeout: float | None = None
     of: int | None = None
     """How many items the node has."""
+    cache: float | None = None
+    """How old an earlier result may be that does as well."""
 
 
 @dataclass(frozen=True, slots=True)

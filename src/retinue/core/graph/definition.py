@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from retinue.core.agent import lasting
+from retinue.core.agent import in_order, lasting
 from retinue.core.declared import Count, Key, Name, Names, Positive, Seconds, Written
 from retinue.core.digest import digest_of
 from retinue.core.outcome import Durability, Reason
@@ -40,14 +40,6 @@ def joined(value: object) -> object:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ValueError("expected all, any, or a number of branches like `2 of`")
     return value
-
-
-def in_order(value: object) -> object:
-    """A list, or one text; each entry once."""
-    said = [value] if isinstance(value, str) else value
-    return (
-        list(dict.fromkeys(said)) if isinstance(said, list | tuple) and all(isinstance(s, str) for s in said) else said
-    )
 
 
 class Retry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

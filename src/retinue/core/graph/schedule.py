@@ -452,7 +452,7 @@ class Schedule:
         state.live[call.item] = call
         self._live += 1
         of = None if state.items is None else len(state.items)
-        self._actions.append(Start(call, target, given, state.node.timeout, of))
+        self._actions.append(Start(call, target, given, state.node.timeout, of, state.node.cache))
 
     def _ask(self, state: NodeState) -> None:
         assert state.node.human

@@ -183,13 +183,20 @@ class Play:
         of = {str(start.call): start.of for start in starts if start.of is not None}
         try:
             async with self._ctx.entered("a node"):
-                await self._ctx.start_children([_request(start) for start in starts], fresh=fresh, of=of)
+                requests = [(str(start.call), self._request(start, fresh=fresh)) for start in starts]
+                await self._ctx.start_children(requests, fresh=fresh, of=of)
         except BadInput as error:
             if len(starts) == 1:
                 self._refused(starts[0].call, error)
                 return
             for start in starts:
                 await self._start([start], fresh=fresh)
+
+    @staticmethod
+    def _request(start: Start, *, fresh: bool) -> Request:
+        minutes = start.timeout / 60 if start.timeout else None
+        cache = 0.0 if fresh and start.cache is not None else start.cache  # it is to be run again
+        return Request(target=start.target, input=start.input, max_minutes=minutes, cache=cache)
 
     def _refused(self, call: NodeCall, error: BadInput) -> None:
         failed = Ended(call=call, run_id="", status=Status.FAILED, reason=Reason.INVALID, error=failure_of(error))
@@ -268,11 +275,6 @@ class Play:
     def _partial(self) -> object:
         """What there is of its output."""
         return self._schedule.values.sinks() or None
-
-
-def _request(start: Start) -> tuple[str, Request]:
-    minutes = start.timeout / 60 if start.timeout else None
-    return str(start.call), Request(target=start.target, input=start.input, max_minutes=minutes)
 
 
 def _given(ctx: RunContext, graph: GraphDefinition) -> dict[str, object]:
