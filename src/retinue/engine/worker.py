@@ -46,6 +46,8 @@ class Worker:
         self.rests: Counter[str] = Counter()
         self._root_id: str | None = None
         self._free = concurrency
+        self._may_be_more = True
+        """Whether the last claim has left something that there was no slot for."""
         self._loadable: set[str] = set()
         self._seen: set[str] = set()
         self._strangers: set[str] = set()
@@ -125,7 +127,9 @@ class Worker:
             claimed = await self.claim()
             for one in claimed:
                 self._begin(one, tasks)
-            if not claimed and not await self.learn():
+            if claimed and self._may_be_more:
+                continue
+            if claimed or not await self.learn():
                 await self._rest()
 
     async def _rest(self) -> None:
@@ -135,18 +139,22 @@ class Worker:
 
     async def claim(self) -> list[Claimed]:
         """Take what there are slots for."""
+        self._may_be_more = True
         if self._free <= 0:
             return []
+        limit = min(self._free, MOST_AT_ONCE)
         write = Claim(
             worker_id=self.id,
-            limit=min(self._free, MOST_AT_ONCE),
+            limit=limit,
             lease_ms=int(self._lease * 1000),
             requires=tuple(self._loadable),
             owner_limit=self._owner_limit,
             root_id=self._root_id,
         )
         try:
-            return await self._services.store.claim(write)
+            claimed = await self._services.store.claim(write)
+            self._may_be_more = len(claimed) == limit
+            return claimed
         except StoreClosed:
             self._stopping.set()
         except StoreError as error:
@@ -196,7 +204,7 @@ class Worker:
         """A run that waits in memory gives its slot back; when it goes on it takes one at once, even if none is free:
         it could not wait for one without holding up those that wait for it."""
         self._free += change
-        if change > 0:
+        if change > 0 and (self._may_be_more or self._owner_limit is not None):
             self._wake.set()
 
     # Duties, each with a step that can be called alone
