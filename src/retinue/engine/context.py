@@ -152,9 +152,10 @@ class RunContext:
         """Return when all that was noted is on disk."""
         await self._journal.sync()
 
-    def note(self, *events: e.EventData, files: Iterable[tuple[str, int]] = ()) -> None:
-        """Record events soon, in order; `files` are stored files that they refer to, with their sizes."""
-        self._journal.note(*events, files=files)
+    def note(self, *events: e.EventData, files: Iterable[tuple[str, int]] = (), with_end: bool = False) -> None:
+        """Record events soon, in order; `files` are stored files that they refer to, with their sizes. What is the last
+        before the run ends goes to disk `with_end`: that saves a commit."""
+        self._journal.note(*events, files=files, soon=not with_end)
         if any(isinstance(data, e.ModelResponded | e.TurnInterrupted | e.ModelRetried) for data in events):
             self.speech.close()
 

@@ -54,9 +54,13 @@ class Journal:
         self.on_error: Callable[[], None] = lambda: None
 
     def note(
-        self, *events: e.EventData, children: tuple[Submit, ...] = (), files: Iterable[tuple[str, int]] = ()
+        self,
+        *events: e.EventData,
+        children: tuple[Submit, ...] = (),
+        files: Iterable[tuple[str, int]] = (),
+        soon: bool = True,
     ) -> None:
-        """Take events into the state; they go to disk with the next append, soon at the latest. `files` are stored
+        """Take events into the state; they go to disk with the next append, `soon` at the latest. `files` are stored
         files that they refer to, with their sizes."""
         if self.error:
             raise Lost
@@ -66,7 +70,7 @@ class Journal:
             self._drafts.append(draft)
         self._children += children
         self._files += files
-        if not self._scheduled:
+        if soon and not self._scheduled:
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self._flush_soon)
 

@@ -68,7 +68,7 @@ class ModelRunner:
                 )
             )
         before = ctx.state.usage.cost_usd
-        ctx.note(await ask(ctx, model, request))
+        ctx.note(await ask(ctx, model, request), with_end=True)
         settle(ctx, at_most, ctx.state.usage.cost_usd - before)
         return None
 
