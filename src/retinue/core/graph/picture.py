@@ -22,6 +22,8 @@ COLOURS: dict[Phase, tuple[str, str]] = {
 }
 """What a node is filled with, and drawn with."""
 WIDTH, HEIGHT, ACROSS, DOWN, EDGE = 168, 54, 40, 56, 24
+LANE = 112
+"""How much room a loop has at the right, with its words."""
 LONGEST = 22
 Seen = Mapping[str, Progress]
 
@@ -103,8 +105,10 @@ def svg(graph: GraphDefinition, seen: Seen | None = None) -> str:
     places = _positions(shape)
     width = max((x for x, _ in places.values()), default=0) + WIDTH + EDGE
     height = max((y for _, y in places.values()), default=0) + HEIGHT + EDGE
-    has_loops = any(node.again for node in graph.nodes.values())
-    width += 4 * EDGE if has_loops else 0
+    edges = list(edges_of(graph))
+    loops = [edge for edge in edges if edge.back]
+    lanes = {edge: width + n * LANE for n, edge in enumerate(loops)}
+    width += len(loops) * LANE
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
         f'font-family="system-ui, sans-serif" font-size="13" role="img">',
@@ -112,7 +116,8 @@ def svg(graph: GraphDefinition, seen: Seen | None = None) -> str:
         '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
         '<path d="M0 0 L8 4 L0 8 z" fill="#78716c"/></marker></defs>',
     ]
-    parts += (_line(edge, places) for edge in edges_of(graph))
+    parts += (_line(edge, places) for edge in edges if not edge.back)
+    parts += (_loop(edge, places, lane) for edge, lane in lanes.items())
     parts += (_box(name, node, places[name], seen) for name, node in graph.nodes.items())
     return "\n".join([*parts, "</svg>"])
 
@@ -153,21 +158,24 @@ def _box(name: str, node: Node, at: tuple[int, int], seen: Seen | None) -> str:
 
 def _line(edge: Edge, places: Mapping[str, tuple[int, int]]) -> str:
     (x1, y1), (x2, y2) = places[edge.source], places[edge.target]
+    start, end = (x1 + WIDTH // 2, y1 + HEIGHT), (x2 + WIDTH // 2, y2)
+    half = (start[1] + end[1]) // 2
+    path = f"M{start[0]} {start[1]} C{start[0]} {half} {end[0]} {half} {end[0]} {end[1]}"
+    aside = 0 if start[0] == end[0] else -6 if start[0] < end[0] else 12  # on the free side of the slope
+    return _drawn(path, edge, ((start[0] + end[0]) // 2 + 8, half + aside))
+
+
+def _loop(edge: Edge, places: Mapping[str, tuple[int, int]], lane: int) -> str:
+    """From below a node around the right side of all, to above the one that is begun again; its words beside it."""
+    (x1, y1), (x2, y2) = places[edge.source], places[edge.target]
+    out, back = x1 + WIDTH * 3 // 4, x2 + WIDTH * 3 // 4
+    below, above = y1 + HEIGHT + DOWN // 4, y2 - min(DOWN // 4, EDGE - 8)
+    path = f"M{out} {y1 + HEIGHT} V{below} H{lane} V{above} H{back} V{y2}"
+    return _drawn(path, edge, (lane + 6, (below + above) // 2))
+
+
+def _drawn(path: str, edge: Edge, words_at: tuple[int, int]) -> str:
     dash = ' stroke-dasharray="5 4"' if edge.dashed or edge.back else ""
-    if edge.back:  # around the right side
-        right = max(x1, x2) + WIDTH + 2 * EDGE
-        start, end = (x1 + WIDTH, y1 + HEIGHT // 2), (x2 + WIDTH, y2 + HEIGHT // 2)
-        path = f"M{start[0]} {start[1]} C{right} {start[1]} {right} {end[1]} {end[0]} {end[1]}"
-        label_at = right - EDGE, (start[1] + end[1]) // 2
-    else:
-        start, end = (x1 + WIDTH // 2, y1 + HEIGHT), (x2 + WIDTH // 2, y2)
-        half = (start[1] + end[1]) // 2
-        path = f"M{start[0]} {start[1]} C{start[0]} {half} {end[0]} {half} {end[0]} {end[1]}"
-        label_at = (start[0] + end[0]) // 2, half
-    label = ""
-    if edge.label:
-        label = (
-            f'<text x="{label_at[0]}" y="{label_at[1]}" text-anchor="middle" font-size="10" fill="#78716c">'
-            f"{escape(edge.label)}</text>"
-        )
-    return f'<path d="{path}" fill="none" stroke="#78716c" stroke-width="1.2" marker-end="url(#tip)"{dash}/>{label}'
+    line = f'<path d="{path}" fill="none" stroke="#78716c" stroke-width="1.2" stroke-linejoin="round"'
+    words = f'<text x="{words_at[0]}" y="{words_at[1]}" font-size="10" fill="#78716c">{escape(edge.label)}</text>'
+    return f'{line} marker-end="url(#tip)"{dash}/>{words if edge.label else ""}'
