@@ -8,6 +8,7 @@ from typing import Literal
 
 from retinue.cli import brief
 from retinue.cli.meter import Meter
+from retinue.cli.nodes import Nodes, Told
 from retinue.cli.show import lasted, one_line, question, tokens
 from retinue.core import events as e
 from retinue.core.approval import Approval
@@ -61,6 +62,7 @@ class Steps:
     said: dict[str, str] = field(default_factory=dict)
     thought: dict[str, str] = field(default_factory=dict)
     meter: Meter = field(default_factory=Meter)
+    nodes: Nodes = field(default_factory=Nodes)
     place: int = 0
     _unshown: dict[str, Line] = field(default_factory=dict)
     """Texts of answers that call nothing: the last of them is the run's output, and shown as that."""
@@ -71,7 +73,8 @@ class Steps:
     def take(self, seen: Followed) -> list[Line]:
         """One more event, or something said; the lines that it makes."""
         if isinstance(seen, Delta):
-            self._hear(seen)
+            if seen.run_id not in self.nodes.muted:
+                self._hear(seen)
             return []
         if isinstance(seen, Progress):
             if step := self.open.get((seen.run_id, seen.call_id)):
@@ -79,6 +82,8 @@ class Steps:
             return []
         self.place = seen.root_seq
         self.meter.take(seen)
+        if self.nodes.mute(seen):
+            return []
         depth = self.depths.setdefault(seen.run_id, 0)
         return list(self._lines(seen, depth, depth + (seen.run_id in self._turning)))
 
@@ -226,6 +231,9 @@ class Steps:
 
     def _tree(self, event: e.Event, depth: int) -> Iterator[Line]:
         run_id, at = event.run_id, event.at
+        if told := self.nodes.take(event):
+            yield from self._node(event, depth, told)
+            return
         match event.data:
             case e.ChildStarted() as data:
                 self.depths[data.run_id] = depth + 1
@@ -238,8 +246,22 @@ class Steps:
                 more = took if ok else _joined(data.status.replace("_", " "), took)
                 name = began.text if began else data.call_id
                 yield Line(at, depth, "✓" if ok else "✗", name, more, "green" if ok else "red")
-            case e.NodeSkipped() as data:
-                yield Line(at, depth, "–", data.node, one_line(data.why), "dim", brief=True)
+
+    def _node(self, event: e.Event, depth: int, told: Told) -> Iterator[Line]:
+        """A node of a graph: under way as one, however many items it has."""
+        key = event.run_id, told.key
+        if told.began is None:
+            self.open.pop(key, None)
+        else:
+            if key not in self.open:
+                yield Line(event.at, depth, "▸", told.name, told.more, "dim", begun=True)
+            self.open[key] = Open(told.began, depth, told.name, told.more)
+        if isinstance(event.data, e.ChildStarted):
+            self.depths[event.data.run_id] = depth + 1
+        if told.mark:
+            yield Line(
+                event.at, depth, told.mark, told.name, one_line(told.happened or told.more), told.style, brief=True
+            )
 
     def _rest(self, event: e.Event, depth: int, data: e.RunWaiting) -> Iterator[Line]:
         reasons: set[Waits] = {reason for reason in data.reasons if reason is not Waits.CHILDREN}

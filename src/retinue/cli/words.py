@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from retinue.cli import brief
+from retinue.cli.nodes import progress_words
 from retinue.cli.show import ago, asks, at, failure, how_to_close, lasted, one_line, plural, tokens
+from retinue.core.graph.progress import progress_of
+from retinue.core.graph.state import Phase
 from retinue.core.outcome import Reason, Status
 from retinue.core.run import Call
+from retinue.core.target import Target
 from retinue.service import Because, Explanation, Life, TicketRow, WorkerView
 
 Command = Callable[[str], str]
+MOST_NODES = 10
 
 
 def why(facts: Explanation) -> list[str]:
@@ -147,6 +152,15 @@ def _under_way(facts: Explanation) -> Iterator[str]:
         yield from _asking(facts, facts.journal.turn_at)
     if facts.children:
         yield f"{plural(len(facts.children), 'child run')} below it not ended yet."
+    yield from _nodes(facts)
+
+
+def _nodes(facts: Explanation) -> Iterator[str]:
+    """Of a graph: what is under way, and what has failed."""
+    if Target.parse(facts.row.target).kind == "graph":
+        at_work = (Phase.RUNNING, Phase.FAILED)
+        moving = [one for one in progress_of(facts.journal.state, ()).values() if one.phase in at_work]
+        yield from (f"  {progress_words(progress)}" for progress in moving[:MOST_NODES])
 
 
 def _name(facts: Explanation, call: Call) -> str:
@@ -207,6 +221,7 @@ def _children(facts: Explanation) -> Iterator[str]:
     for child in facts.children[:5]:
         waits = f" for {child.waits_for}" if child.waits_for else ""
         yield f"  {child.target}  {child.id}  {child.status}{waits}"
+    yield from _nodes(facts)
 
 
 def _timer(facts: Explanation) -> Iterator[str]:
@@ -214,6 +229,7 @@ def _timer(facts: Explanation) -> Iterator[str]:
     yield f"It sleeps until {at(wake, facts.now)} ({ago(wake, facts.now)})." if wake else "It waits for a time."
     if not _takers(facts):
         yield "No worker is alive: one has to be there by then."
+    yield from _nodes(facts)
 
 
 def _paused(facts: Explanation) -> Iterator[str]:
