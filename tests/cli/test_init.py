@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from retinue.cli import init
+from retinue.models.pull import pull
 from retinue.project.agents import read_agent
 from retinue.settings import read_settings
+from tests.models.server import Server, saying
 
 from .conftest import Terminal
 
@@ -51,6 +53,34 @@ def test_its_model_needs_no_key(
     retinue("init")
     settings, problems = read_settings(tmp_path, variables={})
     assert (settings.model, problems) == (model, ())
+
+
+def test_its_agent_answers_at_once_without_a_key(retinue: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(init, "find_spec", lambda name: None)
+    retinue("init")
+    assert retinue("agents", "check").code == 0
+    said = retinue("run", "agent:guide", "What to see in Porto?", "--json").json
+    assert (said["reason"], said["output"]) == ("goal", "You said: What to see in Porto?")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("city", ["Porto", "Riga"])
+def test_its_agent_looks_a_city_up_and_answers_with_the_local_model(retinue: Terminal, city: str) -> None:
+    pull("smollm2")
+    retinue("init")
+    said = retinue("run", "agent:guide", f"What to see in {city}?")
+    assert (said.code, "✓ turn 2  local:smollm2" in said.out) == (0, True)
+    assert f"city: {city} → A city on the D" in said.out
+    assert "✓ completed" in said.out
+
+
+def test_its_agent_answers_with_any_server_that_speaks_openais_format(provider: Server, retinue: Terminal) -> None:
+    retinue("init")
+    provider.will(saying("Cross", " the bridge."))
+    said = retinue("run", "agent:guide", "What to see in Porto?", "--model", "openai:any", "--json").json
+    assert (said["reason"], said["output"]) == ("goal", "Cross the bridge.")
+    (asked,) = provider.asked
+    assert [tool["function"]["name"] for tool in asked["tools"]] == ["about_city"]
 
 
 def test_what_it_writes_is_right(retinue: Terminal, tmp_path: Path) -> None:

@@ -50,6 +50,8 @@ AGENT = """\
 name: guide
 description: Knows a few cities.
 tools: [about_city]
+# Besides the text below it is told nothing; without this line, the date.
+context: []
 # An answer without tool calls is the answer. With `tool`, the agent has to call complete_task with it.
 finish: text
 ---

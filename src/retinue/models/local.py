@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass, field
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -59,13 +60,28 @@ class LocalModel:
         self._llama = llama_of(path.resolve())
 
     async def ask(self, request: ModelRequest) -> AsyncGenerator[Said, None]:
+        spent = Usage()
+        while True:
+            answer = _Answer(request, self.name)
+            async with aclosing(self._pieces(request, answer)) as pieces:
+                async for piece in pieces:
+                    yield piece
+            response = answer.response()
+            if (repeated := _repeated(request, response)) is None:
+                break
+            spent += response.usage
+            request = replace(request, tools=tuple(tool for tool in request.tools if tool.name != repeated))
+        for piece in answer.rest():
+            yield piece
+        yield replace(response, usage=spent + response.usage)
+
+    async def _pieces(self, request: ModelRequest, answer: _Answer) -> AsyncGenerator[Piece, None]:
         try:
             question = _question(request)
         except BadSchema as error:
             raise self._refused(str(error)) from None
         except UnicodeEncodeError:
             raise self._refused("a text of it has characters that Unicode does not know") from None
-        answer = _Answer(request, self.name)
         chunks = self._llama.chunks(question, request.settings.timeout)
         try:
             async for chunk in chunks:
@@ -80,9 +96,6 @@ class LocalModel:
             raise ModelBroken(model=self.name, problem=problem) from None
         finally:
             await chunks.aclose()
-        for piece in answer.rest():
-            yield piece
-        yield answer.response()
 
     def at_most(self, request: ModelRequest) -> Usage:
         characters = sum(len(str(part)) for message in request.messages for part in message.parts)
@@ -93,6 +106,20 @@ class LocalModel:
 
 
 # The question
+
+
+def _repeated(request: ModelRequest, response: ModelResponse) -> str | None:
+    """The tool of a call that has just been made, with the same arguments, and whose result is here.
+
+    Small models go on as they began, for ever. So the question is asked once more without that tool."""
+    last = next((message for message in reversed(request.messages) if message.role == "model"), None)
+    if last is None or request.messages[-1].role != "tool":
+        return None
+    if not may_answer(request) and len(offered_tools(request)) == 1:
+        return None  # there is nothing else that it may do
+    made = [(part.tool, part.arguments) for part in last.parts if isinstance(part, ToolCall)]
+    calls = [part for part in response.parts if isinstance(part, ToolCall)]
+    return next((call.tool for call in calls if (call.tool, call.arguments) in made), None)
 
 
 def _question(request: ModelRequest) -> Json:
@@ -125,14 +152,20 @@ def _turns(request: ModelRequest) -> list[dict[str, str]]:
     """Roles by turns, as every template takes them: the user speaks for the tools too."""
     system = "\n\n".join(filter(None, (request.instructions, _about_tools(request))))
     turns = [{"role": "system", "content": system or INSTRUCTIONS}]
+    words = _words if offered_tools(request) else _words_without_calls
     for message in request.messages:
         role = "assistant" if message.role == "model" else "user"
-        text = "\n".join(filter(None, map(_words, message.parts)))
-        if turns and turns[-1]["role"] == role:
+        text = "\n".join(filter(None, map(words, message.parts)))
+        if turns[-1]["role"] == role:
             turns[-1]["content"] += f"\n{text}"
-        else:
+        elif text or words is _words:
             turns.append({"role": role, "content": text})
     return turns
+
+
+def _words_without_calls(part: AnyPart) -> str:
+    """Where nothing can be called any more, a call would only be an example of how to answer."""
+    return "" if isinstance(part, ToolCall) else _words(part)
 
 
 def _words(part: AnyPart) -> str:
