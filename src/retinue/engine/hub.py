@@ -370,6 +370,8 @@ class Hub:
                 tail.push(recorded)
                 if _closes(recorded, turns.get(recorded.run_id)):
                     del turns[recorded.run_id]
+        if end is None:
+            turns = {}  # nobody has read that far: a reader who is about to must not take them for what comes next
         if tail.version == version and await self._store.run(tail.key) is None:
             tail.gone = True
             tail.stir()
