@@ -27,8 +27,10 @@ endif
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 14
 
-demo: $(STAMP) ## see a model on this machine answer in spite of a crash (ARGS="Why is the sky blue?")
+demo: $(STAMP) ## see a model on this machine answer in spite of a crash, and write a report (ARGS="Why is the sky blue?")
 	@$(BIN)/retinue demo $(ARGS)
+	@printf '\nA graph of agents: plan, search side by side, write, review (examples/report)\n\n'
+	@cd examples/report && "$(abspath $(BIN))/retinue" run graph:report --input-json '{"topic": "how a lighthouse works"}'
 
 test: $(STAMP) ## run the tests (ARGS="-k name", WORKERS=4)
 	@$(BIN)/pytest -n $(WORKERS) --dist worksteal -q $(ARGS)
