@@ -16,7 +16,7 @@ from pathlib import Path
 
 import psycopg
 
-from bench import answers, graphs, models, scale, steps
+from bench import agents, answers, graphs, models, scale, steps
 from bench.measure import Figure, machine, table
 from bench.runs import bare_commit, bare_writer, clear, run_load
 
@@ -145,6 +145,11 @@ def questions(rounds: int, runs: int) -> list[Figure]:
         return answers.figures(rounds, runs, fresh)
 
 
+def turns(rounds: int, runs: int) -> list[Figure]:
+    with sqlite_file() as fresh:
+        return agents.figures(rounds, runs, fresh)
+
+
 def graphs_of_nodes(rounds: int) -> list[Figure]:
     with sqlite_file() as fresh:
         return graphs.figures(rounds, fresh)
@@ -174,7 +179,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=2000)
     parser.add_argument("--finished", type=int, default=1_000_000)
     parser.add_argument("--parked", type=int, default=10_000)
-    parser.add_argument("--only", choices=("runs", "steps", "scale", "models", "answers", "graphs", "start"))
+    parser.add_argument("--only", choices=("runs", "steps", "scale", "models", "answers", "agents", "graphs", "start"))
     parser.add_argument("--write", action="store_true", help=f"keep the figures in {RESULTS.name}")
     given = parser.parse_args()
     parts: dict[str, Callable[[], list[Figure]]] = {
@@ -183,6 +188,7 @@ def main() -> None:
         "scale": lambda: much_of_everything(given.rounds, given.finished, given.parked),
         "models": lambda: models.figures(given.rounds),
         "answers": lambda: questions(given.rounds, given.runs),
+        "agents": lambda: turns(given.rounds, given.runs),
         "graphs": lambda: graphs_of_nodes(given.rounds),
         "start": lambda: start_up(given.rounds),
     }

@@ -26,7 +26,7 @@ from retinue.settings import Settings
 from retinue.store.sql import SqlStore
 
 OWNER = "bench"
-FLOOR = "bare aiohttp and SQLite"
+FLOOR = floor.NAME
 BRANCH, THREAD = 1_000, 100_000
 FIRST = "submit to the model's receipt of the request, p50"
 WORD = "submit to the first word at a reader, p50"

@@ -15,13 +15,16 @@ import aiohttp
 from bench.mock_server import receipts
 from bench.models import LONG, QUESTION, bare_call
 from bench.runs import EVENT_COLUMNS
+from retinue.core.messages import Message, Text, ToolCall, ToolResult
 from retinue.models.wire.openai_prompt import prompt
 from retinue.ports.clock import SystemClock
-from retinue.ports.models import ModelRequest
+from retinue.ports.models import ModelRequest, ToolSpec
 from retinue.store import schema
 from retinue.store.sql import dialect_of
 
+NAME = "bare aiohttp and SQLite"
 MODEL = "say-5"
+LOOK = ToolSpec(name="look", description="Gives another number each time.")
 REPLY = """
 import aiohttp, asyncio, json, sys
 
@@ -119,6 +122,56 @@ async def at_once(url: str, server: str, runs: int, concurrency: int) -> float:
                 for _ in range(runs):
                     tasks.create_task(one())
             return runs / (time.perf_counter() - began)
+
+
+async def tool_turns(url: str, server: str, turns: int) -> float:
+    """Seconds for each turn of a conversation with a tool: the same requests, and one commit for each message."""
+    took = []
+    with Notebook(url) as notebook:
+        async with aiohttp.ClientSession() as session:
+            for _ in range(12):
+                bodies = [prompt(_after(n), f"calls-{turns}", "openai") for n in range(turns + 1)]
+                began = time.perf_counter()
+                for body in bodies:
+                    await notebook.write()
+                    await bare_call(session, server, body)
+                    await notebook.write()
+                took.append((time.perf_counter() - began) / (turns + 1))
+    return statistics.median(took[2:])
+
+
+async def runs_of_turns(url: str, server: str, runs: int, concurrency: int) -> float:
+    """Runs of three turns a second, so many under way at once, with one commit for each message."""
+    bodies = [prompt(_after(n), "calls-2", "openai") for n in range(3)]
+    questions = iter(range(runs))
+    connector = aiohttp.TCPConnector(limit=concurrency)
+    with Notebook(url) as notebook:
+        async with aiohttp.ClientSession(connector=connector) as session:
+
+            async def one_after_another() -> None:
+                for _ in questions:
+                    for body in bodies:
+                        await notebook.write()
+                        await bare_call(session, server, body)
+                        await notebook.write()
+
+            began = time.perf_counter()
+            async with asyncio.TaskGroup() as tasks:
+                for _ in range(concurrency):
+                    tasks.create_task(one_after_another())
+            return runs / (time.perf_counter() - began)
+
+
+def _after(calls: int) -> ModelRequest:
+    """What is asked when so many calls have been made."""
+    said: list[Message] = [Message(role="user", parts=(Text(text="question"),))]
+    for n in range(calls):
+        call = ToolCall(call_id=f"call_{n}", tool="look", arguments={})
+        said += [
+            Message(role="model", parts=(call,)),
+            Message(role="tool", parts=(ToolResult(call_id=call.call_id, ok=True, result=n),)),
+        ]
+    return ModelRequest(messages=tuple(said), instructions="You work.", tools=(LOOK,))
 
 
 def first_reply(server: str) -> float:

@@ -36,7 +36,11 @@ class Calls:
     def __init__(self, ctx: RunContext, agent: AgentDefinition, kit: Kit, policy: Policy, alarm: Alarm) -> None:
         self._ctx, self._agent, self._kit, self._alarm = ctx, agent, kit, alarm
         self.policy = _remembering(ctx, kit, policy)
-        self._interrupted = Interrupted(ctx, agent, self._allowed_again)
+
+    @property
+    def _interrupted(self) -> Interrupted:
+        """Made when it is needed: kept, it and this would hold each other, and all of the attempt with them."""
+        return Interrupted(self._ctx, self._agent, self._allowed_again)
 
     async def perform(self, calls: Sequence[ToolCall], offered: Sequence[str]) -> None:
         """Give each call its one result, unless the run cannot go on. What completes the task comes last."""
