@@ -19,6 +19,7 @@ ROUTED = {
     "late": does("note", needs=["route"], on_error="continue", input="late"),
     "first": does("echo", needs=["left", "late"], join="any", late="leave", input="first"),
     "every": does("note", needs=["left"], each=["x", "y", "z"], parallel=2),
+    "then": does("note", needs=["every"], each="{{ every.output }}", input="{{ item }} again"),
     "heard": does("note", on="left.finished", input="heard"),
     "no": does("note", when="{{ false }}"),
 }

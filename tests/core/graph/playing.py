@@ -106,6 +106,8 @@ class Play:
         self.load()
 
     def load(self) -> None:
+        came = [one.run_id for one in self.schedule.arrived if one.run_id]
+        self.schedule.values.came |= {run_id: self.results[run_id] for run_id in came}
         for state in self.schedule.unloaded:
             self.schedule.values.outputs[state.name] = self.output(state)
 

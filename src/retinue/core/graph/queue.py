@@ -43,7 +43,7 @@ class Queue:
         while self._waiting:
             turn, _, _, iteration, name = self._waiting[0]
             state = self._nodes[name]
-            if state.iteration == iteration and not state.phase.over and state.next_item < state.size:
+            if state.iteration == iteration and not state.phase.over and state.has_next:
                 return None if self._is_before(turn) else state
             heappop(self._waiting)
         return None

@@ -15,6 +15,7 @@ from heapq import heappop, heappush
 from retinue.core.graph.actions import Action, Answered, AskPerson, Ended, Recorded, Skip, Start, Stop
 from retinue.core.graph.call import NodeCall
 from retinue.core.graph.definition import GraphDefinition, OnError
+from retinue.core.graph.following import followers
 from retinue.core.graph.queue import Queue
 from retinue.core.graph.shape import Shape, Trigger, regions_of, shape_of
 from retinue.core.graph.spawning import Spawned, spawned_nodes, with_more
@@ -22,6 +23,16 @@ from retinue.core.graph.state import NodeState, Phase
 from retinue.core.graph.values import Values
 from retinue.core.outcome import Failure, Reason, Status
 from retinue.errors import BadInput
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """A result that is an item of another node, in the iteration that this was in; none of a run that failed."""
+
+    follower: NodeState
+    iteration: int
+    item: int
+    run_id: str | None
 
 
 @dataclass
@@ -37,6 +48,8 @@ class Schedule:
     stopped: NodeState | None = field(default=None, init=False)
     unloaded: list[NodeState] = field(default_factory=list, init=False)
     """Nodes that are over, and whose output somebody will ask for: it is to be put into `values` first."""
+    arrived: list[Arrived] = field(default_factory=list, init=False)
+    """Results that are items of another node: they are to be put into `values`, too."""
 
     def __post_init__(self) -> None:
         self._actions: list[Action] = []
@@ -58,6 +71,7 @@ class Schedule:
         """See how the nodes hang together, also those that were added."""
         self.shape, _ = shape_of(self.graph.nodes)
         self._regions = regions_of(self.graph, self.shape)
+        self._followers = followers(self.graph, self.shape)
         for name, place in self.shape.places.items():
             if name not in self.nodes:
                 self.nodes[name] = NodeState(name, self.graph.nodes[name], place, open_needs=len(place.needs))
@@ -84,7 +98,7 @@ class Schedule:
     @property
     def unsettled(self) -> bool:
         """Something is over, and those that wait for it do not know yet."""
-        return bool(self._over or self.unloaded)
+        return bool(self._over or self.unloaded or self.arrived)
 
     @property
     def next_due(self) -> int | None:
@@ -100,8 +114,9 @@ class Schedule:
         return bool(self._asked)
 
     def advance(self, now: int) -> list[Action]:
-        """What is to be done now. The outputs of `unloaded` nodes are there."""
+        """What is to be done now. The outputs of `unloaded` nodes and the items that `arrived` are there."""
         self.unloaded.clear()
+        self._take_arrived()
         while self._over and not self.unloaded:
             self._settle(self._over.popleft())
         if not self.unloaded:
@@ -119,7 +134,7 @@ class Schedule:
         self._live -= 1
         if ended.status is Status.COMPLETED:
             state.run_ids[ended.call.item] = ended.run_id
-            self._one_over(state)
+            self._one_over(state, ended.call.item)
         elif not (self.stopped or self._tries_again(state, ended)):
             error = ended.error or Failure(kind=ended.reason.value, message=f"it ended as {ended.status.value}")
             self._fail_one(state, ended.call.item, ended.reason, error)
@@ -189,16 +204,18 @@ class Schedule:
         state.failed[item] = error
         state.error, state.reason = state.error or error, state.reason or reason
         if state.items is not None and self.policy_of(state) != "stop":
-            self._one_over(state)
+            self._one_over(state, item)
         else:
             self._end(state, Phase.FAILED)
 
-    def _one_over(self, state: NodeState) -> None:
+    def _one_over(self, state: NodeState, item: int | None) -> None:
         """One of its runs is over for good."""
+        if item is not None:
+            self._hand_on(state, item)
         if state.left == 0:
             failed = bool(state.failed) and (state.items is None or self.policy_of(state) == "skip_dependents")
             self._end(state, Phase.FAILED if failed else Phase.COMPLETED)
-        elif state.next_item < state.size:
+        elif state.has_next:
             self._ready.put(state)
 
     def _end(self, state: NodeState, phase: Phase) -> None:
@@ -348,6 +365,40 @@ class Schedule:
             return
         state.phase = Phase.READY
         self._ready.put(state)
+        if state.items is not None:
+            for name in self._followers.get(state.name, ()):
+                follower = self.nodes[name]
+                if follower.phase is Phase.WAITING:
+                    follower.items, follower.coming = [None] * state.size, deque()
+                    follower.phase = Phase.READY
+
+    # Items that come one by one
+
+    def _hand_on(self, state: NodeState, item: int) -> None:
+        """What a node gave for an item is an item of those that follow it; where it failed, that is nothing."""
+        for name in self._followers.get(state.name, ()):
+            follower = self.nodes[name]
+            if follower.coming is not None:
+                self.arrived.append(Arrived(follower, follower.iteration, item, state.run_ids.get(item)))
+
+    def _take_arrived(self) -> None:
+        for one in self.arrived:
+            follower = one.follower
+            if follower.iteration == one.iteration and not follower.phase.over:
+                assert follower.items is not None
+                assert follower.coming is not None
+                follower.items[one.item] = self.values.came.get(one.run_id) if one.run_id else None
+                follower.coming.append(one.item)
+                self._ready.put(follower)
+        self.arrived.clear()
+        self.values.came.clear()
+
+    def _is_needed(self, state: NodeState) -> bool:
+        """Whether somebody waits for it, or for its items."""
+        waiting = (self.nodes[name] for name in state.place.dependents)
+        return any(one.phase is Phase.WAITING or (one.coming is not None and not one.phase.over) for one in waiting)
+
+    # Joins
 
     def _leave_late_branches(self, state: NodeState) -> None:
         """A join that waits for some of its branches needs the others no more, and if nobody else does, they stop."""
@@ -357,7 +408,7 @@ class Schedule:
         ahead = [name for name in state.place.needs if not self.nodes[name].phase.over]
         while ahead:
             late = self.nodes[ahead.pop()]
-            if late.phase.over or any(self.nodes[name].phase is Phase.WAITING for name in late.place.dependents):
+            if late.phase.over or self._is_needed(late):
                 continue
             late.phase = Phase.CANCELLED if late.phase is Phase.RUNNING else Phase.SKIPPED
             late.why, late.settled = f"{state.name} does not wait for it", True
@@ -434,9 +485,7 @@ class Schedule:
             elif len(state.live) >= (state.node.parallel or self._limit):
                 self._ready.drop()  # it comes again when one of its items is over
             else:
-                item = None if state.items is None else state.next_item
-                state.next_item += 1
-                self._start(state, NodeCall(state.name, item, state.iteration))
+                self._start(state, NodeCall(state.name, state.take_next(), state.iteration))
 
     def _start(self, state: NodeState, call: NodeCall) -> None:
         state.phase = Phase.RUNNING

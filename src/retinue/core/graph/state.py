@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -44,8 +44,10 @@ class NodeState:
     won: int = 0
     barred: str = ""
     """Which failure keeps it from running."""
-    items: Sequence[object] | None = None
+    items: list[object] | None = None
     next_item: int = 0
+    coming: deque[int] | None = None
+    """Of a node whose items come one by one: those that are there and were not begun."""
     live: dict[int | None, NodeCall] = field(default_factory=dict)
     run_ids: dict[int | None, str] = field(default_factory=dict)
     failed: dict[int | None, Failure] = field(default_factory=dict)
@@ -71,6 +73,17 @@ class NodeState:
         return 1 if self.items is None else len(self.items)
 
     @property
+    def has_next(self) -> bool:
+        """Whether one more run of it can begin."""
+        return self.next_item < self.size if self.coming is None else bool(self.coming)
+
+    def take_next(self) -> int | None:
+        """The item whose run begins now."""
+        item = self.next_item if self.coming is None else self.coming.popleft()
+        self.next_item += 1
+        return None if self.items is None else item
+
+    @property
     def left(self) -> int:
         """How many of its items have no result."""
         return self.size - len(self.run_ids) - len(self.failed)
@@ -81,5 +94,6 @@ class NodeState:
         self.phase, self.why, self.error, self.reason = Phase.WAITING, "", None, None
         self.open_needs = self.won = self.next_item = 0
         self.barred, self.items, self.answer, self.chosen = "", None, None, None
+        self.coming = None
         self.added, self.understood, self.settled = frozenset(), False, False
         self.live, self.run_ids, self.failed, self.previous = {}, {}, {}, previous

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from retinue.core.graph.definition import GraphDefinition, texts
@@ -25,6 +25,8 @@ class Values:
     input: object
     given: Mapping[str, object] = field(default_factory=dict)
     outputs: dict[str, object] = field(default_factory=dict)
+    came: dict[str, object] = field(default_factory=dict)
+    """Outputs of single runs, which are items of another node."""
     rounds: dict[str, int] = field(default_factory=dict)
     """How often each node has begun others again."""
 
@@ -86,7 +88,7 @@ class Values:
         assert state.node.again
         return holds(state.node.again.when, self._for(state.node.again.when, state))
 
-    def items_of(self, state: NodeState) -> Sequence[object] | None:
+    def items_of(self, state: NodeState) -> list[object] | None:
         """What a node is run for, one by one; nothing for a node that is run once."""
         if state.node.each is None:
             return None

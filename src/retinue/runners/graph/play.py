@@ -153,6 +153,9 @@ class Play:
 
     async def _load(self) -> None:
         """Read what nodes gave that somebody will ask for."""
+        if came := [one.run_id for one in self._schedule.arrived if one.run_id]:
+            ended = await self._ctx.outcomes(came)
+            self._schedule.values.came |= {run_id: ended[run_id].output for run_id in came if run_id in ended}
         for state in self._schedule.unloaded:
             if not state.node.human:
                 self._schedule.values.outputs[state.name] = await self._output(state)
