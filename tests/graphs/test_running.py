@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from retinue import Agent, Event, Graph, Retinue
+from retinue import Agent, Delta, Event, Graph, Retinue
 from retinue.core import events as e
 from retinue.core.graph.picture import mermaid, svg
 from retinue.errors import BadDefinition, BadInput, BadTarget, UnknownTarget, WrongInput
@@ -373,6 +373,26 @@ async def test_G16_events_come_as_they_happen_with_node_and_outcome(clock: SetCl
     nodes = [event.data.call_id for event in seen if isinstance(event.data, e.ChildStarted)]
     assert nodes == ["a#1.1", "b#1.1", "c#1.1", "d#1.1"]
     assert seen[-1].type == "run.finished"
+
+
+async def test_G16_what_nodes_say_and_give_is_streamed_as_it_happens(clock: SetClock) -> None:
+    nodes = {"a": {"run": "model:m"}, "b": {"run": "model:m", "needs": ["a"]}}
+    model = ScriptedModel(lambda request: Reply(pieces=["so ", "it ", "is"]))
+    async with opened(clock, graph(nodes), models={"m": model}) as app:
+        run = await app.submit("graph:g", "Is it?")
+        told, of = list[tuple[str, object]](), {run.id: "g"}
+        async for seen in run.follow(tree=True):
+            match seen:
+                case Delta():
+                    told.append((of[seen.run_id], seen.text))
+                case Event(data=e.ChildStarted(call_id=call_id, run_id=run_id)):
+                    of[run_id] = call_id
+                case Event(data=e.RunFinished(output=output)):
+                    told.append((of[seen.run_id], output))
+    said = {name: "".join(str(text) for who, text in told[:-1] if who == name) for name in ("a#1.1", "b#1.1")}
+    assert said == dict.fromkeys(said, "so it isso it is")  # as it was said, and then as its output
+    assert told.index(("a#1.1", "so it is")) < min(n for n, (who, _) in enumerate(told) if who == "b#1.1")
+    assert told[-1] == ("g", {"b": "so it is"})
 
 
 async def test_G17_agents_with_children_are_a_graph(clock: SetClock) -> None:
