@@ -54,6 +54,7 @@ class Play:
         if ctx.run.depth > self._graph.limits.max_depth:
             message = f"graphs run graphs {self._graph.limits.max_depth} deep here, and no deeper"
             return Outcome.failed(Reason.INVALID, "TooDeep", message)
+        await self._advance(ctx.state.started_at)
         if ctx.state.limit == MAX_MINUTES:  # it was being stopped
             await self._hear()
             return await self._stop_all()
