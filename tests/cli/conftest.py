@@ -15,6 +15,7 @@ import pytest
 from retinue.cli.database import settings_here
 from retinue.cli.main import run
 from tests.beside import beside
+from tests.cli.trips import write_project
 from tests.files.servers import Web, web_server
 from tests.models.server import Server, serving
 
@@ -102,3 +103,10 @@ def provider(retinue: Terminal, monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 def web(retinue: Terminal) -> Iterator[Web]:
     with beside(web_server()) as web:
         yield web
+
+
+@pytest.fixture
+def trip(retinue: Terminal, tmp_path: Path) -> Terminal:
+    """With an agent that books a trip."""
+    write_project(tmp_path)
+    return retinue

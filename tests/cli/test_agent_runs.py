@@ -9,59 +9,7 @@ from typing import Any
 import pytest
 
 from .conftest import Said, Terminal
-
-AGENT = """\
----
-name: guide
-description: Knows cities.
-model: test:trip
-tools: [about_city, book]
-policy:
-  - {tool: book, action: ask}
-limits: {max_minutes: 3}
----
-You know cities.
-"""
-TOOLS = '''\
-from retinue import tool
-
-
-@tool(effect="read")
-def about_city(city: str) -> str:
-    """What is known about a city."""
-    if city == "Atlantis":
-        raise ValueError("it has sunk")
-    return f"{city} is old. " * 100
-
-
-@tool
-def book(hotel: str, eur: int) -> str:
-    """Book a hotel."""
-    return f"booked for {eur}"
-'''
-LOOKS = """\
-- thinking: I had better look.
-  text: Let me see.
-  calls: [{tool: about_city, arguments: {city: Porto}}, {tool: about_city, arguments: {city: Atlantis}}]
-"""
-SPEAKS = "- text: Now I know.\n"
-BOOKS = "- calls: [{tool: book, arguments: {hotel: Luz, eur: 120}}]\n"
-ENDS = "- calls: [{tool: complete_task, arguments: {result: Off to Porto.}}]\n"
-
-
-@pytest.fixture
-def trip(retinue: Terminal, tmp_path: Path) -> Terminal:
-    """A project with an agent that looks, speaks, books and ends."""
-    for name in ("agents", "tools", "scripts"):
-        (tmp_path / name).mkdir()
-    (tmp_path / "agents/guide.md").write_text(AGENT)
-    (tmp_path / "tools/cities.py").write_text(TOOLS)
-    script(tmp_path, LOOKS, SPEAKS, BOOKS, ENDS)
-    return retinue
-
-
-def script(folder: Path, *replies: str) -> None:
-    (folder / "scripts/trip.yaml").write_text("".join(replies))
+from .trips import ENDS, LOOKS, SPEAKS, TOOLS, script
 
 
 def waiting(trip: Terminal) -> dict[str, Any]:

@@ -9,10 +9,14 @@ import pty
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from tests.cli.trips import BOOKS, ENDS, script
 from tests.models.server import Reply, Server, chunk, saying, sse
+
+from .conftest import Terminal
 
 pytestmark = pytest.mark.slow
 CTRL_C, CTRL_D = "\x03", "\x04"
@@ -90,3 +94,39 @@ def test_what_is_typed_during_an_answer_is_not_written_into_it(provider: Server,
     chat.until(DRAWN)
     chat.type("and now")
     assert "and now" not in "".join(chat.until(DRAWN) for _ in range(3))
+
+
+def test_what_needs_approval_is_asked_in_the_middle_and_not_answered_by_what_was_typed_before(
+    trip: Terminal, tmp_path: Path
+) -> None:
+    script(tmp_path, BOOKS, ENDS)
+    chat = Typed("chat", "agent:guide")
+    chat.until("› ")
+    chat.type("Where to?\r")
+    asked = chat.until("decide › ")
+    assert "may it call book?" in asked
+    assert "hotel" in asked
+    chat.type('{"eur": "much"}\r')
+    chat.until("do not fit its schema")
+    chat.until("decide › ")
+    chat.type('{"hotel": "Sol", "eur": 20}\r')
+    chat.until("→ booked for 20")
+    chat.until("Off to Porto.")
+    chat.until("› ")
+    chat.end()
+
+
+def test_a_question_that_is_left_can_be_decided_later(trip: Terminal, tmp_path: Path) -> None:
+    script(tmp_path, BOOKS, ENDS)
+    chat = Typed("chat", "agent:guide")
+    chat.until("› ")
+    chat.type("Where to?\r")
+    chat.until("decide › ")
+    chat.type(CTRL_D)
+    chat.until("retinue approvals approve tkt_")
+    chat.until("› ")
+    chat.type(CTRL_D)
+    chat.until("chat --thread thr_")
+    assert chat.process.wait() == 0
+    chat.end()
+    assert trip("runs", "list", "--json").json[0]["status"] == "waiting"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from retinue.core import events as e
 from retinue.core.outcome import Usage
 from retinue.core.run import RunState
+from retinue.errors import IllegalEvent, NewerEvent
 
 
 @dataclass(slots=True)
@@ -26,11 +27,14 @@ class Meter:
             case _:
                 pass
         if self._first and event.run_id == self._first.run_id:
-            self._follow(event)
+            self._follow(self._first, event)
 
-    def _follow(self, event: e.Event) -> None:
-        if self._first and not isinstance(event.data, e.Unknown) and event.seq == self._first.seq + 1:
-            self._first.apply(event)
+    def _follow(self, run: RunState, event: e.Event) -> None:
+        """What cannot be understood, and what is missed, is no reason to show nothing: only the time is not known."""
+        try:
+            run.apply(event)
+        except (IllegalEvent, NewerEvent):
+            self._first = None
 
     def left_ms(self, now: int) -> int | None:
         """How long the run may still be active; None where there is no limit, or nobody knows it."""
