@@ -6,6 +6,7 @@ import asyncio
 import codecs
 import os
 import pty
+import select
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from .conftest import Terminal
 
 pytestmark = pytest.mark.slow
 CTRL_C, CTRL_D = "\x03", "\x04"
+PATIENCE = 5.0
 DRAWN = "\x1b[1mlighthouse"
 
 
@@ -49,6 +51,17 @@ class Typed:
     def type(self, text: str) -> None:
         os.write(self._end, text.encode())
 
+    def press(self, key: str, text: str) -> None:
+        """Press a key until a text is shown, as people do: an interrupt in the moment between the prompt and the reading
+        of keys is held back until there is another key."""
+        self.type(key)
+        while text not in self._shown:
+            if not select.select([self._end], [], [], PATIENCE)[0]:
+                self.type(key)
+                continue
+            self._shown += self._decoder.decode(os.read(self._end, 4096))
+        self._shown = self._shown.partition(text)[2]
+
     def until(self, text: str) -> str:
         """What is shown until a text is there, with it. The next time goes on from there."""
         while text not in self._shown:
@@ -77,8 +90,7 @@ def test_ctrl_c_stops_the_answer_and_not_the_chat(provider: Server, chat: Typed)
     chat.type(CTRL_C)
     chat.until("cancelled: Ctrl-C")
     chat.until("› ")
-    chat.type(CTRL_C)
-    chat.until("Ctrl-D ends the chat")
+    chat.press(CTRL_C, "Ctrl-D ends the chat")
     chat.type("hello\r")
     chat.until("Hello there")
     chat.until("› ")
