@@ -52,8 +52,8 @@ class Typed:
         os.write(self._end, text.encode())
 
     def press(self, key: str, text: str) -> None:
-        """Press a key until a text is shown, as people do: an interrupt in the moment between the prompt and the reading
-        of keys is held back until there is another key."""
+        """Press a key until a text is shown, as people do: an interrupt in the moment between the prompt and the
+        reading of keys is held back until there is another key."""
         self.type(key)
         while text not in self._shown:
             if not select.select([self._end], [], [], PATIENCE)[0]:
