@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
 import msgspec
 
 from retinue.core.agent import in_order, lasting
-from retinue.core.declared import Count, Key, Name, Names, Positive, Seconds, Written
+from retinue.core.declared import Count, Name, Names, Positive, Seconds, Written
 from retinue.core.digest import digest_of
 from retinue.core.outcome import Durability, Reason
 from retinue.core.policy import ASK_FOR_SECONDS
@@ -151,18 +151,3 @@ class GraphDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     def policy_of(self, node: Node) -> OnError:
         """What becomes of a failure of the node."""
         return node.on_error or self.on_error
-
-
-def texts(value: object, key: Key = ()) -> Iterator[tuple[Key, str]]:
-    """All texts within a JSON value, each with its place."""
-    match value:
-        case str():
-            yield key, value
-        case Mapping():
-            for name, inner in value.items():
-                yield from texts(inner, (*key, str(name)))
-        case list() | tuple():
-            for n, inner in enumerate(value):
-                yield from texts(inner, (*key, n))
-        case _:
-            pass

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from retinue.core.declared import Key, Problem
-from retinue.core.graph.definition import GraphDefinition, Node, texts
+from retinue.core.graph.definition import GraphDefinition, Node
 from retinue.core.graph.shape import Shape, regions_of
+from retinue.core.references import texts
 from retinue.core.spelling import did_you_mean
 from retinue.core.template import template
 from retinue.errors import BadTemplate

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from retinue.core.graph.definition import GraphDefinition, texts
+from retinue.core.graph.definition import GraphDefinition
 from retinue.core.graph.expressions import filled, holds, mentioned
 from retinue.core.graph.shape import Shape, Trigger
 from retinue.core.graph.state import NodeState, Phase
+from retinue.core.references import texts
 from retinue.errors import BadInput
 
 PREVIOUS = "previous"
