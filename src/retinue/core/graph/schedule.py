@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
@@ -515,11 +514,6 @@ class Schedule:
         state.live[None] = call
         self._asked.add(call)
         self._actions.append(AskPerson(call, title, state.node.human))
-
-    # The end
-
-    def failures(self) -> Iterator[NodeState]:
-        return (state for state in self.nodes.values() if state.phase is Phase.FAILED)
 
 
 def _failure(error: BadInput) -> Failure:
